@@ -10,7 +10,6 @@ from cuda_device.device.atomics import Atomic as Atomic
 from cuda_device.device.atomics import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
-from cuda_device.device.constant_parameters import ConstExpr as ConstExpr
 from cuda_device.device.functions import Extern as Extern
 from cuda_device.device.functions import Func as Func
 from cuda_device.device.functions import Kernel as Kernel
@@ -42,6 +41,7 @@ from cuda_device.device.numeric import ffs as ffs
 from cuda_device.device.numeric import fma as fma
 from cuda_device.device.numeric import popc as popc
 from cuda_device.device.numeric import rsqrt as rsqrt
+from cuda_device.device.parameters import ConstExpr as ConstExpr
 from cuda_device.device.positioning import block_dim as block_dim
 from cuda_device.device.positioning import block_idx as block_idx
 from cuda_device.device.positioning import block_rank as block_rank
@@ -180,9 +180,9 @@ from cuda_device.runtime.arrays.device_array import zeros_like as zeros_like
 from cuda_device.runtime.arrays.host_arrays import HostArray as HostArray
 from cuda_device.runtime.arrays.host_arrays import managed as managed
 from cuda_device.runtime.arrays.host_arrays import pinned as pinned
-from cuda_device.runtime.gpu.cpu_events import CpuEvent as CpuEvent
 from cuda_device.runtime.gpu.created_streams import event as event
 from cuda_device.runtime.gpu.created_streams import stream as stream
+from cuda_device.runtime.gpu.streams import CpuEvent as CpuEvent
 from cuda_device.runtime.gpu.streams import CpuStream as CpuStream
 from cuda_device.runtime.gpu.streams import GpuStream as GpuStream
 from cuda_device.runtime.gpu.streams import Stream as Stream
@@ -190,12 +190,12 @@ from cuda_device.runtime.gpu.streams import cpu_stream as cpu_stream
 from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.compiled import Compiled as Compiled
+from cuda_device.runtime.launch.compiled_parameters import Parameter as Parameter
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
-from cuda_device.runtime.launch.signatures import Parameter as Parameter
 from cuda_device.types.extensions import overload as overload
 from cuda_device.types.extensions import register as register
 from cuda_device.types.host import ArrayType as ArrayType

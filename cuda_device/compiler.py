@@ -83,22 +83,59 @@ def _typed(work: Work) -> Module:
 
 def _device(work: Work) -> Module:
     from cuda_device import lower
-    from cuda_device.ir.dominance import back_edges
-    from cuda_device.optimise import inlining
 
     job, typed = work.job, work["typed"]
     module = lower.lower_module(typed, bool(job.options.checked))
-    looping = [function for function in module.functions if back_edges(function.blocks)]
     target = _code_generator(job)
-    for row in passes(target.PASSES if target else ()):
-        if looping or not row.for_loops:
-            row.run(module)
+    _optimise(module, target.PASSES if target else None)
     if job.options.checked:
+        from cuda_device.optimise import inlining
+
         module = inlining.inline_ours(module)
     if typed.main.prototype is not None and job.target.machine != "cpu":
         module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
+
+
+def _optimise(module: Module, of_target: Sequence[Callable[[Module], None]] | None) -> None:
+    """The optimisations of device IR, in their order. Those of a target other than a GPU follow those that learn facts.
+
+    LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`. What each gains stands in
+    `docs/optimisations.md`: one that gains less than 2 % on every kernel is removed.
+    """
+    from cuda_device.ir import ops
+
+    has_loops = _has_loops(module)
+    changes: list[Callable[[Function], None]] = []
+    if module.has(*ops.ATOMICS):
+        from cuda_device.optimise import atomic_orders
+
+        atomic_orders.relax_atomics(module)
+    if module.has(ops.SELECT, ops.REPORT):
+        from cuda_device.optimise import symbolic_bounds
+
+        for function in module.functions:
+            symbolic_bounds.remove_proven_checks(function)
+    for change_module in of_target or ():
+        change_module(module)
+    if has_loops:
+        from cuda_device.optimise import loop_addresses
+
+        changes += [loop_addresses.add_pointer_variables, loop_addresses.hoist_addresses]
+    if has_loops and of_target is None:
+        from cuda_device.optimise import trip_counts
+
+        changes.append(trip_counts.count_down_loops)
+    for change in changes:
+        for function in module.functions:
+            change(function)
+
+
+def _has_loops(module: Module) -> bool:
+    from cuda_device.ir.dominance import back_edges
+
+    return any(back_edges(function.blocks) for function in module.functions)
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
@@ -139,10 +176,13 @@ def _optimised(work: Work) -> LlvmModule:
 
 def _ptx(work: Work) -> str:
     from cuda_device.codegen.gpu import nvptx
-    from cuda_device.optimise import loop_addresses
 
-    reduce = loop_addresses.wants_strength_reduction(work["device"])
-    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
+    reduces = True
+    if _has_loops(work["device"]):
+        from cuda_device.optimise import loop_addresses
+
+        reduces = loop_addresses.wants_strength_reduction(work["device"])
+    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduces)
 
 
 def check_declared(work: Work) -> None:
@@ -255,56 +295,6 @@ class Stage:
     run: Callable[[Work], Any]
     suffix: str = "ir"
     show: Callable[[Any], str | bytes] = field(default=show)
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """An optimisation of device IR. One `for_loops` runs only if there are loops.
-
-    `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
-    `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
-    """
-
-    name: str
-    run: Callable[[Module], None]
-    gain: str
-    for_loops: bool = False
-
-
-def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
-    def run(module: Module) -> None:
-        for function in module.functions:
-            change(function)
-
-    return run
-
-
-def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
-    """The passes of the stage `device`, in their order. Those of a target follow those that learn facts.
-
-    LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
-    """
-    from cuda_device.optimise import atomic_orders, loop_addresses, symbolic_bounds, trip_counts
-
-    return (
-        Pass(
-            "atomic orders",
-            atomic_orders.relax_atomics,
-            "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
-        ),
-        Pass("symbolic bounds", _each(symbolic_bounds.remove_proven_checks), "convolution 1.56, Needleman-Wunsch 1.41"),
-        *of_target,
-        Pass("pointer induction variables", _each(loop_addresses.add_pointer_variables), "Needleman-Wunsch 1.18", True),
-        Pass(
-            "hoisting",
-            _each(loop_addresses.hoist_addresses),
-            "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
-            True,
-        ),
-        Pass(
-            "trip counts", _each(trip_counts.count_down_loops), "histogram 2.42, reduction 1.29, transpose 1.23", True
-        ),
-    )
 
 
 FRONT = (

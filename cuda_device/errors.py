@@ -15,10 +15,11 @@ report it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
 
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -244,3 +245,19 @@ class CompilerBug(Exception):
         self.message = message
         where = "your program" if package == "cuda_device" else "the kernel"
         super().__init__(f"{message}\nThis is a bug in {package}, not in {where}: please report it with the kernel.")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def users_traceback(function: F) -> F:
+    """Removes the frames of this package from the traceback of an `Error`."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Error as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return cast("F", wrapper)

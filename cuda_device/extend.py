@@ -18,10 +18,9 @@ _MODULES = {
     # functions and kernels
     "device.functions": "DecoratedFunction links_of",
     "device.memory": "displaced",
-    "device.constant_parameters": "const_parameters",
     "device.options": "Options",
-    "device.parameters": "defaults_of",
-    "runtime.launch.arguments": "Argument bind parameters_of",
+    "device.parameters": "const_parameters defaults_of parameters_of",
+    "runtime.launch.arguments": "Argument bind",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",
@@ -35,7 +34,7 @@ _MODULES = {
     "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
-        "users_location users_traceback"
+        "users_location"
     ),
     # arrays
     "runtime.arrays.device_array": "array_view with_layout",
@@ -58,7 +57,7 @@ _MODULES = {
     "outputs": "Output=CompilerOutput add_output",
     "runtime.launch.compile_job": "job_of",
     # errors and the cache
-    "errors": "CompilerBug Location",
+    "errors": "CompilerBug Location users_traceback",
     "runtime.gpu.report_message": "kernel_error=failure",
     "cache": "disk sha256",
     # data classes

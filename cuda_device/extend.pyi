@@ -13,15 +13,17 @@ from cuda_device.compiler import Stage as Stage
 from cuda_device.compiler import observe_compilations as observe_compilations
 from cuda_device.compiler import run
 from cuda_device.compiler import show as show
-from cuda_device.device.constant_parameters import const_parameters as const_parameters
 from cuda_device.device.entities import DeviceValue as DeviceValue
 from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of
 from cuda_device.device.memory import displaced as displaced
 from cuda_device.device.options import Options as Options
+from cuda_device.device.parameters import const_parameters as const_parameters
 from cuda_device.device.parameters import defaults_of as defaults_of
+from cuda_device.device.parameters import parameters_of as parameters_of
 from cuda_device.errors import CompilerBug as CompilerBug
 from cuda_device.errors import Location as Location
+from cuda_device.errors import users_traceback as users_traceback
 from cuda_device.hooks import target as target
 from cuda_device.infer import policies as policies
 from cuda_device.infer.contents import dependency_on as dependency_on
@@ -47,7 +49,6 @@ from cuda_device.runtime.gpu.streams import as_stream as as_stream
 from cuda_device.runtime.gpu.streams import join as join
 from cuda_device.runtime.launch.arguments import Argument as Argument
 from cuda_device.runtime.launch.arguments import bind as bind
-from cuda_device.runtime.launch.arguments import parameters_of as parameters_of
 from cuda_device.runtime.launch.compile_job import job_of as job_of
 from cuda_device.runtime.launch.compiled import CodeRecord as CodeRecord
 from cuda_device.runtime.launch.compiled import kernel_of as kernel_of
@@ -60,7 +61,6 @@ from cuda_device.runtime.launch.launcher import start as start
 from cuda_device.runtime.launch.launcher import start_together as start_together
 from cuda_device.runtime.launch.launcher import start_variant as start_variant
 from cuda_device.runtime.launch.launcher import users_location as users_location
-from cuda_device.runtime.launch.launcher import users_traceback as users_traceback
 from cuda_device.types import abi as abi
 from cuda_device.types import architectures as architectures
 from cuda_device.types import layout as layout

@@ -10,6 +10,7 @@ A kernel that was loaded from a file is a `Work` with all artifacts, for which n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +92,10 @@ class Work:
     artifacts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     dependencies: tuple[Dependency, ...] = ()
-    read: tuple[assemblers.Input, ...] | None = None
-    read_bitcode: tuple[assemblers.Input, ...] | None = None
     program: ProgramSummary | None = None
     """The summary of the program in the cache on disk."""
     asked: Any = None
     """What `hooks.RECALL` knows `Job.question` by, such as a fingerprint; None if it cannot recall the program."""
-    known: Outline | None = None
     entry: CacheEntry | None = None
     """Where the last artifact belongs in the cache."""
     make: Callable[[Work, str], None] | None = None
@@ -120,33 +118,26 @@ class Work:
         """What is linked to it: what the job says, and the code of the functions of CUDA C++ that it calls."""
         return (*self.job.link, *self["typed"].links)
 
-    @property
+    @cached_property
     def bitcode(self) -> tuple[assemblers.Input, ...]:
         """The LLVM bitcode among its links, which becomes part of its module."""
         if not self.links:
             return ()
         from cuda_device.codegen.gpu import linking
 
-        if self.read_bitcode is None:
-            self.read_bitcode = linking.bitcode(self.links)
-        return self.read_bitcode
+        return linking.bitcode(self.links)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[assemblers.Input, ...]:
         """The other links, which an assembler links to its machine code."""
         from cuda_device.codegen.gpu import linking
 
-        if self.read is None:
-            self.read = linking.read(self.links, self.job.target.architecture)
-        return self.read
+        return linking.read(self.links, self.job.target.architecture)
 
-    @property
+    @cached_property
     def outline(self) -> Outline:
         """The facts that a launch needs."""
-        if self.known is None:
-            found = self.program.outline if self.program is not None else None
-            self.known = found or Outline.of(self["device"])
-        return self.known
+        return self.program.outline if self.program is not None else Outline.of(self["device"])
 
     @property
     def shared_bytes(self) -> int:

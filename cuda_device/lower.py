@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cuda_device.device import numeric
-from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow
+from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow, number_in
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
@@ -77,12 +77,8 @@ def wrapper_for_cpp(module: Module, prototype: Prototype, by_address: bool) -> F
     returned = _give(build, prototype.result, result, tree, place)
     build.return_(*returned)
     inner.kernel = False
-    wrapper = Function(
-        name, [build.block], Level.DEVICE, (returned[0].type if returned else None) or model.NONE, kernel, True
-    )
-    wrapper.signature, wrapper.shown, wrapper.location = inner.signature, inner.shown, inner.location
-    wrapper.effects = inner.effects
-    return wrapper
+    result_type = (returned[0].type if returned else None) or model.NONE
+    return replace(inner, name=name, blocks=[build.block], result=result_type, kernel=kernel, interop=True, family="")
 
 
 def call_extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
@@ -268,7 +264,7 @@ def _iterate(lowerer: Lowerer, op: Op) -> Tree:
     if isinstance(type, model.RangeIterator) and type.counter is not None:
         start, stop, step = flatten(tree)
         if not type.counter.signed and not stop.nonneg:
-            zero = build.number(_number(stop), 0)
+            zero = build.number(number_in(stop), 0)
             stop = build.select(build.compare("<", stop, zero), zero, stop)
         tree = tuple(build.convert(part, type.counter, exact=True) for part in (start, stop, step))
     return tree
@@ -315,18 +311,13 @@ RangeDirection = bool | None
 """Whether a range goes up; None if only run time knows."""
 
 
-def _number(value: Value) -> model.Number:
-    assert isinstance(value.type, model.Number)
-    return value.type
-
-
 def _by_direction(
     build: Lowering, step: Value, direction: RangeDirection, up: Callable[[], Value], down: Callable[[], Value]
 ) -> Value:
     """`up()` for a positive step, `down()` for a negative one; a select between them if only run time knows."""
     if direction is not None:
         return up() if direction else down()
-    return build.select(build.compare(">", step, build.number(_number(step), 0)), up(), down())
+    return build.select(build.compare(">", step, build.number(number_in(step), 0)), up(), down())
 
 
 def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
@@ -337,7 +328,7 @@ def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction:
 
 def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
     """item + step, or stop if the sum would pass it. The distances are unsigned, so they do not overflow."""
-    unsigned = model.Number(model.NumberKind.UINT, _number(item).bits)
+    unsigned = model.Number(model.NumberKind.UINT, number_in(item).bits)
 
     def left(end: Value, start: Value, stride: Value) -> Value:
         distance = build.sum(ops.SUB, build.convert(end, unsigned), build.convert(start, unsigned))
@@ -348,7 +339,7 @@ def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Ran
         step,
         direction,
         lambda: left(stop, item, step),
-        lambda: left(item, stop, build.sum(ops.SUB, build.number(_number(step), 0), step)),
+        lambda: left(item, stop, build.sum(ops.SUB, build.number(number_in(step), 0), step)),
     )
     return build.select(room, build.sum(ops.ADD, item, step), stop)
 
@@ -395,16 +386,15 @@ def _function(lowerer: Lowerer) -> Function:
                 lowerer.define(op, tree)
         opened += lowerer.build.opened
     result = leaves(source.result)
-    lowered = Function(
-        source.name,
-        [*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
-        Level.DEVICE,
-        result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
-        source.kernel,
+    lowered = replace(
+        source,
+        blocks=[*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
+        level=Level.DEVICE,
+        result=result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
+        interop=False,
+        prototype=None,
+        falling=lowerer.falling,
     )
-    lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
-    lowered.effects, lowered.family = source.effects, source.family
-    lowered.falling = lowerer.falling
     _join_returns(lowered)
     simplify(lowered)
     join_back_edges(lowered)
@@ -520,7 +510,7 @@ def _check_not_null(build: Lowering, pointer: Value, extents: Sequence[Value]) -
 
 def _unary(lowerer: Lowerer, op: Op) -> Tree:
     build, (value,) = lowerer.build, lowerer.values(op)
-    number = _number(value)
+    number = number_in(value)
     match op.attributes["op"]:
         case "not":
             return build.binary(ops.XOR, value, build.number(model.BOOL, True))
@@ -539,7 +529,7 @@ _SHIFTS = {"<<": ops.SHL, ">>": ops.SHR}
 
 def _binary(lowerer: Lowerer, op: Op) -> Tree:
     build, sign, (a, b) = lowerer.build, op.attributes["op"], lowerer.values(op)
-    type = _number(op.result)
+    type = number_in(op.result)
     if sign in _SUMS:
         # The overflow of a builtin integer is undefined in the specification, so LLVM may widen it.
         exact = (type.builtin and type.is_integer) or bool(op.attributes.get("exact"))

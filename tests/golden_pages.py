@@ -18,7 +18,7 @@ import contextlib
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -43,9 +43,14 @@ def path_of(page: str) -> Path:
 def read(page: str) -> dict[str, str]:
     """The texts on a page by their names; none where there is no such page."""
     path = path_of(page)
+    return texts_in(path) if path.exists() else {}
+
+
+def texts_in(path: Path) -> dict[str, str]:
+    """The texts in a file by their names."""
     texts: dict[str, str] = {}
     name = ""
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []:
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         if line.startswith(_HEAD):
             name = line.removeprefix(_HEAD).strip()
             assert name not in texts, f"{path}: two texts are called {name}"
@@ -77,22 +82,10 @@ def update(page: str, name: str, text: str, apart: bool = False) -> None:
             _write(page, after)
 
 
-def keep(page: str, names: Collection[str]) -> None:
-    """Removes all texts of a page but these, and a page that has none left."""
-    with _locked():
-        before = read(page)
-        after = {name: text for name, text in before.items() if name.split(" ")[0] in names}
-        if after != before:
-            _write(page, after)
-
-
 def _write(page: str, texts: Mapping[str, str]) -> None:
     path = path_of(page)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if texts:
-        path.write_text("".join(f"{_HEAD}{name}\n{texts[name]}" for name in sorted(texts)), encoding="utf-8")
-    else:
-        path.unlink()
+    path.write_text("".join(f"{_HEAD}{name}\n{texts[name]}" for name in sorted(texts)), encoding="utf-8")
 
 
 @contextlib.contextmanager

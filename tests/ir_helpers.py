@@ -18,9 +18,11 @@ import random
 import textwrap
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
+import golden_pages
 import numpy as np
 import pytest
 
@@ -68,6 +70,25 @@ def define(source: str, name: str = "k", file: str = "<test>", **names: Any) -> 
     scope = {"__name__": "program", "device": device, "np": np, **modules, **names}
     exec(compile(source, file, "exec", dont_inherit=True), scope)
     return scope[name]
+
+
+class TextProgram(NamedTuple):
+    """A program of a file of texts: its name, what stands behind that (`=== sums: block=8`), its text, and its `k`."""
+
+    name: str
+    fields: dict[str, Any]
+    text: str
+    function: Any
+
+
+def programs_in(path: Path, head: str, **names: Any) -> list[TextProgram]:
+    """The programs of a file. A text that does not define `k` is its body, and `head` what stands above it."""
+    found = []
+    for title, text in golden_pages.texts_in(path).items():
+        name, _, fields = title.partition(": ")
+        whole = text if "def k(" in text else f"{head}\n{textwrap.indent(text, '    ')}"
+        found.append(TextProgram(name, eval(f"dict({fields})"), text, define(whole, file=f"{name}.py", **names)))
+    return found
 
 
 def underlying(function: Any) -> FunctionType:

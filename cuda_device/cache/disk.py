@@ -71,8 +71,8 @@ class Store:
         """The data of `key`, or None if it is missing or damaged."""
         try:
             with self._opened() as folder:
-                return None if folder is None else self._read(folder, key)
-        except FileNotFoundError:
+                return self._read(folder, key)
+        except (FileNotFoundError, _NotPrivate):
             return None
         except OSError as error:
             self._complain(logs.INFO, f"cannot be read ({error.strerror})")
@@ -86,11 +86,11 @@ class Store:
             return False
         try:
             with self._opened(make=True) as folder:
-                if folder is None:
-                    return False
                 _write(folder, _name(key), content)
                 self._make_room(folder, len(content))
             return True
+        except _NotPrivate:
+            return False
         except OSError as error:
             self._complain(logs.INFO, f"cannot be written ({error.strerror})")
             return False
@@ -98,41 +98,37 @@ class Store:
     def remove(self, key: bytes) -> None:
         """Removes the entry of `key`."""
         with contextlib.suppress(OSError), self._opened() as folder:
-            if folder is not None:
-                os.unlink(_name(key), dir_fd=folder)
+            os.unlink(_name(key), dir_fd=folder)
 
     def usage(self) -> tuple[int, int]:
         """The number of entries and their size in bytes."""
         with contextlib.suppress(OSError), self._opened() as folder:
-            if folder is not None:
-                sizes = [size for _, size, _ in _files(folder, _ENTRY)]
-                return len(sizes), sum(sizes)
+            sizes = [size for _, size, _ in _files(folder, _ENTRY)]
+            return len(sizes), sum(sizes)
         return 0, 0
 
     def contents(self) -> Iterator[tuple[float, bytes]]:
         """The time of the last use, in seconds since 1970, and the data of each entry, the most recent first."""
         with contextlib.suppress(OSError), self._opened() as folder:
-            if folder is not None:
-                for used, _, name in sorted(_files(folder, _ENTRY), reverse=True):
-                    with contextlib.suppress(OSError):
-                        data = self._read(folder, bytes.fromhex(name.removesuffix(".bin")), is_use=False)
-                        if data is not None:
-                            yield used / 1e9, data
+            for used, _, name in sorted(_files(folder, _ENTRY), reverse=True):
+                with contextlib.suppress(OSError):
+                    data = self._read(folder, bytes.fromhex(name.removesuffix(".bin")), is_use=False)
+                    if data is not None:
+                        yield used / 1e9, data
 
     def clear(self) -> int:
         """Removes all entries. Returns their number."""
         with contextlib.suppress(OSError), self._opened() as folder:
-            if folder is not None:
-                names = [name for *_, name in _files(folder, _ENTRY)]
-                for name in names:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(name, dir_fd=folder)
-                return len(names)
+            names = [name for *_, name in _files(folder, _ENTRY)]
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+            return len(names)
         return 0
 
     @contextlib.contextmanager
-    def _opened(self, make: bool = False) -> Iterator[int | None]:
-        """The folder's descriptor, or None if the folder is not private."""
+    def _opened(self, make: bool = False) -> Iterator[int]:
+        """The folder's descriptor. Raises `OSError` if there is no folder, or if it is not private."""
         # All other operations use the descriptor, so that the folder that was checked cannot be replaced by another one.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
@@ -143,10 +139,10 @@ class Store:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             folder = os.open(self.folder, flags)
         try:
-            private = _is_private(os.fstat(folder))
-            if not private:
+            if not _is_private(os.fstat(folder)):
                 self._complain(logs.WARNING, "belongs to another user, or other users can write to it (chmod go-w)")
-            yield folder if private else None
+                raise _NotPrivate
+            yield folder
         finally:
             os.close(folder)
 
@@ -195,6 +191,10 @@ class Store:
         if problem not in self._complaints:
             self._complaints.add(problem)
             logs.say(level, "the cache %s %s: compiled kernels are not stored there", self.folder, problem)
+
+
+class _NotPrivate(OSError):
+    """A folder is not used, because other users can change it."""
 
 
 def _name(key: bytes) -> str:

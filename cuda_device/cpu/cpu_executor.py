@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device import KernelError
 from cuda_device.cpu.processor import worker_count
-from cuda_device.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
+from cuda_device.cpu.records import CONTROL, FIRST_MASKED, INDEX, KIND_SHIFT, PLACE_MASK, RUN, Record
 from cuda_device.errors import NOWHERE, Index
 from cuda_device.extend import Shape
 from cuda_device.instrument.outline import Print, ReportPlace, Status
@@ -65,14 +65,15 @@ _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barri
 
 
 def _structure(record: Record) -> type[ctypes.Structure]:
-    """The same record for Python: dots in names become underscores."""
-    types: dict[str, Any] = {"i32": ctypes.c_uint32, "i64": ctypes.c_int64, "ptr": ctypes.c_void_p}
+    """The same record for Python."""
+    word = ctypes.c_uint32
+    types: dict[str, Any] = {"i32": word, "i64": ctypes.c_int64, "ptr": ctypes.c_void_p, INDEX: word * 3}
 
     def of(text: str) -> Any:
         count, _, element = text.strip("[]").partition(" x ")
         return types[element] * int(count) if element else types[text]
 
-    fields = [(name.replace(".", "_"), of(text)) for name, text in record.fields]
+    fields = [(name, of(text)) for name, text in record.fields.items()]
     return type(record.name.strip("%"), (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -113,10 +114,10 @@ class Execution:
             dynamic_bytes=shape.dynamic,
             checked=checked,
             stack=_stack_bytes(),
+            grid=shape.grid,
+            size=shape.block,
+            cluster_dim=shape.cluster,
         )
-        control.grid_x, control.grid_y, control.grid_z = shape.grid
-        control.size_x, control.size_y, control.size_z = shape.block
-        control.cluster_dim_x, control.cluster_dim_y, control.cluster_dim_z = shape.cluster
         if schedule is not None:
             chance = random.Random(schedule)
             control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
@@ -278,19 +279,19 @@ os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
 def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> KernelError:
     """The report in a control record, as an exception."""
     status = control.status
-    x, y, z, *thread = (getattr(control, f"report_{what}_{axis}") for what in ("block", "thread") for axis in "xyz")
+    block, thread = tuple(control.report_block), tuple(control.report_thread)
     if status == Status.OUT_OF_MEMORY:
-        return KernelError(f"no memory for the local variables of the {size} threads of a block", (x, y, z))
+        return KernelError(f"no memory for the local variables of the {size} threads of a block", block)
     if status in _WHAT:
         waiting = control.waiting[: math.prod(size)]
         # A thread that has returned has the word 0.
         help = _LANES_HELP if any(word >> KIND_SHIFT >= FIRST_MASKED for word in waiting) else _HELP[status]
-        return waiting_report(_WHAT[status], help, (x, y, z), size, _waiting(waiting), places)
+        return waiting_report(_WHAT[status], help, block, size, _waiting(waiting), places)
     place = places.get(control.place, ReportPlace(NOWHERE))
     if status == Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
-    return failure(place, (control.value_0, control.value_1), (x, y, z), (thread[0], thread[1], thread[2]))
+    return failure(place, tuple(control.values), block, thread)
 
 
 def _waiting(words: Sequence[int]) -> list[Waiting]:

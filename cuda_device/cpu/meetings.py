@@ -55,25 +55,12 @@ def publish(control: Any, status: Any) -> None:
     atomic_ref(array_at(Control, control)["stop"], 0).store(uint32(1), "release")
 
 
-def keep(
-    control: Any,
-    block_x: Any,
-    block_y: Any,
-    block_z: Any,
-    thread_x: Any,
-    thread_y: Any,
-    thread_z: Any,
-    status: Any,
-    place: Any,
-    first: Any,
-    second: Any,
-) -> None:
-    """Writes the report of a thread, with two numbers for its message."""
+def keep(control: Any, block: Any, thread: Any, status: Any, place: Any, first: Any, second: Any) -> None:
+    """Writes the report of a thread, with two numbers for its message. `block` and `thread` are indices."""
     if claim(control):
         launch = array_at(Control, control)
-        launch[0].report_block.x, launch[0].report_block.y, launch[0].report_block.z = block_x, block_y, block_z
-        launch[0].report_thread.x, launch[0].report_thread.y, launch[0].report_thread.z = thread_x, thread_y, thread_z
-        launch[0].place, launch[0].value_0, launch[0].value_1 = place, first, second
+        launch[0].report_block, launch[0].report_thread, launch[0].place = block, thread, place
+        launch[0].values[0], launch[0].values[1] = first, second
         publish(control, status)
 
 
@@ -238,9 +225,10 @@ def match(warp: Any, group: Any, kind: Any) -> None:
 def combined(values: Any, group: Any, kind: Any) -> Any:
     """The reduction of the values of a group."""
     result = values[first(group)]
-    left = group & (group - 1)
+    left, signed = group & (group - 1), kind == Suspension.REDUCE_MIN or kind == Suspension.REDUCE_MAX
     while left != 0:
         value = values[first(left)]
+        is_less = int32(value) < int32(result) if signed else value < result
         if kind == Suspension.REDUCE_ADD:
             result += value
         elif kind == Suspension.REDUCE_AND:
@@ -249,12 +237,8 @@ def combined(values: Any, group: Any, kind: Any) -> Any:
             result |= value
         elif kind == Suspension.REDUCE_XOR:
             result ^= value
-        elif kind <= Suspension.REDUCE_UMIN:
-            less = int32(value) < int32(result) if kind == Suspension.REDUCE_MIN else value < result
-            result = value if less else result
-        else:
-            more = int32(value) > int32(result) if kind == Suspension.REDUCE_MAX else value > result
-            result = value if more else result
+        elif is_less == (kind <= Suspension.REDUCE_UMIN):  # a minimum, or else a maximum
+            result = value
         left &= left - 1
     return result
 
@@ -265,6 +249,4 @@ def outside(block: Any, warp: Any, lane: Any) -> None:
     linear = (warp - at[0].warps) // WARP_BYTES * WARP_SIZE + lane
     thread = array_at(Thread, at[0].threads + Thread.itemsize * linear)
     place, mask = row(warp, WORDS)[lane] & PLACE_MASK, row(warp, MASKS)[lane]
-    index = at[0].index.x, at[0].index.y, at[0].index.z
-    report = uint32(Status.OUTSIDE_MASK), place, int64(mask), int64(lane)
-    keep(at[0].control, *index, thread[0].x, thread[0].y, thread[0].z, *report)
+    keep(at[0].control, at[0].index, thread[0].index, uint32(Status.OUTSIDE_MASK), place, int64(mask), int64(lane))

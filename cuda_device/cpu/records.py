@@ -3,17 +3,19 @@
 Each record is one table. The LLVM type that kernels use, the NumPy dtype that the scheduler uses, and the `ctypes.Structure` that
 the executor uses are all generated from its rows, so they cannot disagree.
 
-    THREAD.load("%x", "%thread", "x")   ->   %x.at = getelementptr %Thread, ptr %thread, i32 0, i32 0
-                                             %x = load i32, ptr %x.at
+    THREAD.load("%x", "%thread", "index.x")   ->   %x.at = getelementptr %Thread, ptr %thread, i32 0, i32 0, i32 0
+                                                   %x = load i32, ptr %x.at
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from cuda_device import numpy_dtype, uint32x3
 from cuda_device.extend import dataclass
 
 MAXIMUM_THREADS = 1024
@@ -64,48 +66,49 @@ PLACE_MASK = (1 << KIND_SHIFT) - 1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A structure in memory: the name or text of its LLVM type, and its fields with their LLVM types."""
+    """A structure in memory: the name or text of its LLVM type, and the LLVM types of its fields by their names.
+
+    A field of the type `INDEX` consists of `field.x`, `field.y` and `field.z`.
+    """
 
     name: str
-    fields: tuple[tuple[str, str], ...]
+    fields: Mapping[str, str]
 
     def __str__(self) -> str:
         return self.name
 
     def declaration(self) -> str:
         """The definition of the LLVM type."""
-        return f"{self.name} = type {{ {', '.join(type for _, type in self.fields)} }}\n"
+        return f"{self.name} = type {{ {', '.join(self.fields.values())} }}\n"
 
     def index(self, field: str) -> int:
         """The number of a field."""
-        return [name for name, _ in self.fields].index(field)
+        return [*self.fields].index(field)
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """The NumPy type of the record. Fields for x, y and z are one field, a `TRIPLE`; other dots in names are underscores."""
-        rows = list[tuple[Any, ...]]()
-        for name, type in self.fields:
-            group, _, axis = name.rpartition(".")
-            if axis == "x" and group:
-                rows.append((group.replace(".", "_"), TRIPLE))
-            elif not group or axis not in ("y", "z"):
-                rows.append((name.replace(".", "_"), *_numpy(type)))
-        return np.dtype(rows, align=True)
+        """The NumPy type of the record."""
+        return np.dtype([(name, *_numpy(type)) for name, type in self.fields.items()], align=True)
 
     def offset(self, field: str) -> int:
         """The offset of a field in bytes."""
         fields = self.dtype.fields
         assert fields is not None
-        return int(fields[field.replace(".", "_")][1])
+        return int(fields[field][1])
 
     def address(self, result: str, pointer: str, field: str) -> str:
         """Computes the address of `field` in the record at `pointer`."""
-        return f"  {result} = getelementptr {self.name}, ptr {pointer}, i32 0, i32 {self.index(field)}\n"
+        name, _, axis = field.partition(".")
+        within = f", i32 {'xyz'.index(axis)}" if axis else ""
+        return f"  {result} = getelementptr {self.name}, ptr {pointer}, i32 0, i32 {self.index(name)}{within}\n"
+
+    def _type(self, field: str) -> str:
+        return "i32" if "." in field else self.fields[field]
 
     def load(self, result: str, pointer: str, field: str, metadata: str = "") -> str:
         """Loads `field`."""
-        type = self.fields[self.index(field)][1]
-        return self.address(f"{result}.at", pointer, field) + f"  {result} = load {type}, ptr {result}.at{metadata}\n"
+        load = f"  {result} = load {self._type(field)}, ptr {result}.at{metadata}\n"
+        return self.address(f"{result}.at", pointer, field) + load
 
     def loads(self, pointer: str, *fields: str) -> str:
         """Loads each field into a value of its name."""
@@ -113,14 +116,18 @@ class Record:
 
     def store(self, value: str, pointer: str, field: str, at: str = "") -> str:
         """Stores `value`; `at` names the address if the default name is already used."""
-        type = self.fields[self.index(field)][1]
         at = at or f"%to.{self.name[1:]}.{field}"
-        return self.address(at, pointer, field) + f"  store {type} {value}, ptr {at}\n"
+        return self.address(at, pointer, field) + f"  store {self._type(field)} {value}, ptr {at}\n"
 
 
-TRIPLE = np.dtype([(axis, np.uint32) for axis in "xyz"])
-"""The NumPy type of an index or a size."""
-_NUMPY: dict[str, type[np.generic]] = {"i32": np.uint32, "i64": np.int64, "ptr": np.int64}
+INDEX = "%Index"
+"""The LLVM type of an index or a size, which is a `uint32x3`."""
+_NUMPY: dict[str, Any] = {
+    "i32": np.uint32,
+    "i64": np.int64,
+    "ptr": np.int64,
+    INDEX: numpy_dtype(uint32x3),
+}
 
 
 def _numpy(type: str) -> tuple[Any, ...]:
@@ -129,31 +136,16 @@ def _numpy(type: str) -> tuple[Any, ...]:
     return (_NUMPY[element], (int(count),)) if count else (_NUMPY[element],)
 
 
-def _three(name: str) -> tuple[tuple[str, str], ...]:
-    return tuple((f"{name}.{axis}", "i32") for axis in "xyz")
-
-
 # What differs between the threads of a block. `lane` is the thread's number in its warp, which has `lanes` threads.
 THREAD = Record(
     "%Thread",
-    (
-        ("x", "i32"),
-        ("y", "i32"),
-        ("z", "i32"),
-        ("linear", "i32"),
-        ("lane", "i32"),
-        ("lanes", "i32"),
-        ("block", "ptr"),
-        ("state", "ptr"),
-        ("fuel", "i32"),
-    ),
+    {"index": INDEX, "linear": "i32", "lane": "i32", "lanes": "i32", "block": "ptr", "state": "ptr", "fuel": "i32"},
 )
 
 # A warp, with an entry for each lane in each array. `words` say where the lanes wait. The others are the operands of a warp
 # operation: a mask; a lane, plus `WIDE` for a value of 64 bits; and the halves of the value, which the result replaces. The
 # field `state` of a thread points to its word, from which it finds its other entries.
-_LANES = f"[{WARP_SIZE} x i32]"
-WARP = Record("%Warp", tuple((name, _LANES) for name in ("words", "masks", "sources", "lows", "highs")))
+WARP = Record("%Warp", dict.fromkeys(("words", "masks", "sources", "lows", "highs"), f"[{WARP_SIZE} x i32]"))
 WIDE = WARP_SIZE
 
 # A block. `warps` is an array of %Warp (the words of lanes that do not exist are 0), `threads` an array of `count` %Thread, and
@@ -163,27 +155,27 @@ WIDE = WARP_SIZE
 # record of the block, or null.
 BLOCK = Record(
     "%Block",
-    (
-        *_three("index"),
-        *_three("size"),
-        *_three("grid"),
-        *_three("cluster_dim"),
-        *_three("cluster_idx"),
-        ("block_rank", "i32"),
-        ("count", "i32"),
-        ("dynamic_bytes", "i32"),
-        ("shared", "ptr"),
-        ("dynamic", "ptr"),
-        ("base", "ptr"),
-        ("cluster", "ptr"),
-        ("control", "ptr"),
-        ("watch", "ptr"),
-        ("parameters", "ptr"),
-        ("warps", "ptr"),
-        ("threads", "ptr"),
-        ("frames", "ptr"),
-        ("resume", "ptr"),
-    ),
+    {
+        "index": INDEX,
+        "size": INDEX,
+        "grid": INDEX,
+        "cluster_dim": INDEX,
+        "cluster_idx": INDEX,
+        "block_rank": "i32",
+        "count": "i32",
+        "dynamic_bytes": "i32",
+        "shared": "ptr",
+        "dynamic": "ptr",
+        "base": "ptr",
+        "cluster": "ptr",
+        "control": "ptr",
+        "watch": "ptr",
+        "parameters": "ptr",
+        "warps": "ptr",
+        "threads": "ptr",
+        "frames": "ptr",
+        "resume": "ptr",
+    },
 )
 
 # A launch. Workers take blocks from the counter `next`, which has a cache line of its own. A `step`, which is a prime number, and
@@ -191,40 +183,39 @@ BLOCK = Record(
 # all clusters.
 CONTROL = Record(
     "%Control",
-    (
-        ("next", "i64"),
-        ("padding", "[15 x i64]"),
-        ("blocks", "i64"),
-        ("chunk", "i64"),
-        ("parameters", "ptr"),
-        *_three("grid"),
-        *_three("size"),
-        *_three("cluster_dim"),
-        ("dynamic_bytes", "i32"),
-        ("checked", "i32"),
-        ("stop", "i32"),
-        ("grid.word", "i32"),
-        ("status", "i32"),
-        ("place", "i32"),
-        *_three("report.block"),
-        *_three("report.thread"),
-        ("log", "ptr"),
-        ("print", "ptr"),
-        ("stack", "i64"),
-        ("seed", "i64"),
-        ("step", "i64"),
-        ("turns", "i64"),
-        ("clusters", "ptr"),
-        ("value.0", "i64"),
-        ("value.1", "i64"),
-        ("waiting", f"[{MAXIMUM_THREADS} x i32]"),
-    ),
+    {
+        "next": "i64",
+        "padding": "[15 x i64]",
+        "blocks": "i64",
+        "chunk": "i64",
+        "parameters": "ptr",
+        "grid": INDEX,
+        "size": INDEX,
+        "cluster_dim": INDEX,
+        "dynamic_bytes": "i32",
+        "checked": "i32",
+        "stop": "i32",
+        "grid_word": "i32",
+        "status": "i32",
+        "place": "i32",
+        "report_block": INDEX,
+        "report_thread": INDEX,
+        "log": "ptr",
+        "print": "ptr",
+        "stack": "i64",
+        "seed": "i64",
+        "step": "i64",
+        "turns": "i64",
+        "clusters": "ptr",
+        "values": "[2 x i64]",
+        "waiting": f"[{MAXIMUM_THREADS} x i32]",
+    },
 )
 
 # What the race detector knows about a block: the log of the launch, and `moment`, the number of what the block does from one
 # barrier to the next. `cells` is the shadow of its shared memory, with a cell for `unit` bytes; `unit` is 0 if the threads record
 # events.
-WATCH = Record("%Watch", (("log", "ptr"), ("moment", "i64"), ("cells", "ptr"), ("unit", "i64")))
+WATCH = Record("%Watch", {"log": "ptr", "moment": "i64", "cells": "ptr", "unit": "i64"})
 
 # The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
 # address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is its
@@ -232,24 +223,24 @@ WATCH = Record("%Watch", (("log", "ptr"), ("moment", "i64"), ("cells", "ptr"), (
 # 1 << `shared_shift` in shared memory. `moments` counts those of all blocks.
 LOG = Record(
     "%Log",
-    (
-        ("count", "i64"),
-        ("capacity", "i64"),
-        ("events", "ptr"),
-        ("full", "ptr"),
-        ("kinds", "ptr"),
-        ("pages", "ptr"),
-        ("fetch", "ptr"),
-        ("missing", "i64"),
-        ("shift", "i64"),
-        ("shared_shift", "i64"),
-        ("moments", "i64"),
-    ),
+    {
+        "count": "i64",
+        "capacity": "i64",
+        "events": "ptr",
+        "full": "ptr",
+        "kinds": "ptr",
+        "pages": "ptr",
+        "fetch": "ptr",
+        "missing": "i64",
+        "shift": "i64",
+        "shared_shift": "i64",
+        "moments": "i64",
+    },
 )
 # An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
-EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
+EVENT = Record("%Event", {"block": "i64", "thread": "i32", "place": "i32", "value": "i64", "done": "i64"})
 
-RECORDS = (THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
+RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 
 INTERLEAVED = 256
 """The most blocks of a worker that wait at the same time."""

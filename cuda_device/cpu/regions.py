@@ -33,8 +33,11 @@ _DEAREST = 24
 """Values that need more operations are not recomputed."""
 _POINTS = 4 * WARP_SIZE
 _ALIGN = 64
-RANGE_BYTES = 16
-"""The size of the range of threads that continue, which is stored before the uniform values."""
+COMMON = "%Common"
+"""The LLVM type of the memory that all threads share: the range of threads that continue, the number of the next region, and the
+uniform values."""
+FIRST, END, NEXT = range(3)
+"""The numbers of its first fields."""
 PARALLEL = ", !llvm.access.group !900000001"
 """Metadata of loads and stores that are independent of those of other lanes."""
 _MARGIN = 8 * WARP_SIZE
@@ -52,13 +55,18 @@ _CHEAP = frozenset(
 class LaneSlot:
     """An array in a frame: its offset, and the size and LLVM type of its elements, one for each lane.
 
-    A slot that is `common` has one element, in the memory for uniform values.
+    A slot that is `common` is the field of `COMMON` with the number `offset`.
     """
 
     offset: int
     size: int
     type: str
     common: bool = False
+
+    @property
+    def align(self) -> int:
+        """The alignment of each element."""
+        return self.size & -self.size
 
 
 @dataclass(slots=True)
@@ -81,7 +89,6 @@ class Regions:
     """Whether the lanes are the threads of a row of a block, as in a kernel that does not wait."""
     whole: Function | None = None
     """The undivided kernel, for short rows."""
-    common_bytes: int = 0
     names: dict[int, str] = field(default_factory=dict)
     """The names of the memory that holds the values of slots within a region."""
     labels: list[str] = field(default_factory=list)
@@ -106,6 +113,12 @@ class Regions:
     def lanes(self) -> int:
         """The number of lanes of a frame."""
         return MAXIMUM_THREADS if self.together else WARP_SIZE
+
+    @property
+    def common(self) -> str:
+        """The definition of `COMMON`."""
+        fields = ("i64", "i64", "i32", *(slot.type for slot in self.slots if slot.common))
+        return f"{COMMON} = type {{ {', '.join(fields)} }}\n"
 
     @property
     def block_bytes(self) -> int:
@@ -167,13 +180,12 @@ class Regions:
             slot, at = self.slots[index], f"{prefix}.{index}"
             source, target = (self.names[index], f"{at}.at") if common == "%out" else (f"{at}.at", self.names[index])
             if slot.common:
-                lines.append(f"  {at}.at = getelementptr inbounds i8, ptr {common}, i64 {slot.offset}\n")
+                lines.append(in_common(f"{at}.at", common, slot.offset))
             else:
                 lines.append(self._element(f"{at}.at", slot))
-            align = slot.size & -slot.size
             marks = ["" if slot.common or each != f"{at}.at" else PARALLEL for each in (source, target)]
-            lines.append(f"  {at} = load {slot.type}, ptr {source}, align {align}{marks[0]}\n")
-            lines.append(f"  store {slot.type} {at}, ptr {target}, align {align}{marks[1]}\n")
+            lines.append(f"  {at} = load {slot.type}, ptr {source}, align {slot.align}{marks[0]}\n")
+            lines.append(f"  store {slot.type} {at}, ptr {target}, align {slot.align}{marks[1]}\n")
         return "".join(lines)
 
     def _element(self, result: str, slot: LaneSlot) -> str:
@@ -181,6 +193,11 @@ class Regions:
             f"  {result}.array = getelementptr inbounds i8, ptr %frame, i64 {slot.offset}\n"
             f"  {result} = getelementptr inbounds [{slot.size} x i8], ptr {result}.array, i64 %lane\n"
         )
+
+
+def in_common(result: str, pointer: str, number: int) -> str:
+    """Computes the address of a field of `COMMON`."""
+    return f"  {result} = getelementptr inbounds {COMMON}, ptr {pointer}, i32 0, i32 {number}\n"
 
 
 def split(module: Module, debug: bool = False, may_be_together: bool = True) -> tuple[Module, Regions | None]:
@@ -204,7 +221,7 @@ def split(module: Module, debug: bool = False, may_be_together: bool = True) -> 
     crossing = set[Value]().union(*live.values())
     spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
     places = {value: index for index, value in enumerate(spilled)}
-    slots, end, common = _laid_out(spilled, together)
+    slots, end = _laid_out(spilled, together)
     waiting = [op for op in function.ops() if waits_at(op)]
     spilling = _Spilling(function, crossing, cheap, places)
     spilling.run()
@@ -218,7 +235,6 @@ def split(module: Module, debug: bool = False, may_be_together: bool = True) -> 
         in_loops=in_loops,
         together=together is not None,
         by_row=together is not None and together.by_row,
-        common_bytes=common,
         limits={n: int(str(op.attributes[LIMIT])) for n, op in enumerate(waiting, 1) if LIMIT in op.attributes},
         of_lanes=_of_lanes(function) if together else set(),
     )
@@ -250,38 +266,27 @@ def _divided(
     return uniform.copied(module.main), None, not debug and (waits + 1) * count <= LARGEST
 
 
-def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[list[LaneSlot], int, int]:
-    """The slots of values, the end of those for each lane, and the bytes of uniform values."""
-    lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), RANGE_BYTES
+def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[list[LaneSlot], int]:
+    """The slots of values, and the end of those for each lane."""
+    lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), itertools.count(NEXT + 1)
     end = _aligned(_MARGIN) if together else _POINTS
     for value in spilled:
-        size = layout.size_of(value.type or BOOL)
+        size, type = layout.size_of(value.type or BOOL), _memory(value.type)
         if together and value not in together.varying:
-            common = -(-common // (size & -size)) * (size & -size)
-            slots.append(LaneSlot(common, size, _memory(value.type), True))
-            common += -(-size // 8) * 8  # LLVM would not see that gaps of 12 bytes need not be copied
+            slots.append(LaneSlot(next(common), size, type, True))
         else:
-            slots.append(LaneSlot(end, size, _memory(value.type)))
+            slots.append(LaneSlot(end, size, type))
             end = _aligned(end + size * lanes)
-    return slots, end, common
+    return slots, end
 
 
 def _of_lanes(function: Function) -> set[int]:
     """The regions whose threads use their `lane_id`."""
-    starts = [function.blocks[0].ops]
-    for block in function.blocks:
-        starts += [block.ops[i + 1 :] for i, op in enumerate(block.ops) if waits_at(op)]
-    found = set[int]()
-    for number, start in enumerate(starts):
-        todo, seen = [start], set[Block]()
-        while todo:
-            inside = list(itertools.takewhile(lambda op: not waits_at(op), todo.pop()))
-            if any(op.code is ops.REGISTER and op.attributes["name"] in _LANES for op in inside):
-                found.add(number)
-            following = [edge.block for op in inside for edge in op.successors if edge.block not in seen]
-            todo += [block.ops for block in following]
-            seen.update(following)
-    return found
+    return {
+        number
+        for number, stretch in enumerate(uniform.stretches(function, waits_at))
+        if any(op.code is ops.REGISTER and op.attributes["name"] in _LANES for op in stretch)
+    }
 
 
 def _aligned(size: int) -> int:

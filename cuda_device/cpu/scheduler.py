@@ -26,7 +26,7 @@ from typing import Any
 
 from numpy import int64, uint32, uint64
 
-from cuda_device import atomic_ref, local_array, popc
+from cuda_device import atomic_ref, local_array, popc, uint32x3
 from cuda_device.cpu import host_code, meetings, shadow_memory
 from cuda_device.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
 from cuda_device.cpu.meetings import (
@@ -46,6 +46,7 @@ from cuda_device.cpu.meetings import (
 )
 from cuda_device.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
 from cuda_device.device.memory import array_at
+from cuda_device.extend import type_of_hint
 from cuda_device.instrument.outline import Status
 from cuda_device.types.model import INT64, UINT32, Type
 
@@ -71,13 +72,13 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
     if frame != 0:
         with_warps(block, frame)
     alone = at[0].log != 0 or at[0].clusters != 0
-    left, run, x, y, z = int64(0), int64(1), uint32(0), uint32(0), uint32(0)
+    left, run, index = int64(0), int64(1), uint32x3(0, 0, 0)
     while not stopped(control):
-        left, x, y, z = advance(control, left, run, x, y, z)
+        left, index = advance(control, left, run, index)
         if left <= 0:
             break
-        run = int64(1) if alone else min(left, int64(at[0].grid.x) - x)
-        begin(block, x, y, z)
+        run = int64(1) if alone else min(left, int64(at[0].grid.x) - index.x)
+        begin(block, index)
         call_row(function, block, run)
     dismiss(block)
 
@@ -87,13 +88,13 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
     aside = local_array(INTERLEAVED, int64)
     many = 0
     block = with_threads(opened(control, static), resume, frame)
-    left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
+    left, index = int64(0), uint32x3(0, 0, 0)
     while not stopped(control):
         visits = many == INTERLEAVED
         if not visits:
-            left, x, y, z = advance(control, left, 1, x, y, z)
+            left, index = advance(control, left, 1, index)
             if left > 0:
-                begin(block, x, y, z)
+                begin(block, index)
                 start(block, frame)
                 if not schedule(block):
                     aside[many] = block
@@ -124,39 +125,38 @@ def visit(aside: Any, many: Any) -> Any:
     return here
 
 
-def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
+def advance(control: Any, left: Any, run: Any, index: Any) -> Any:
     """Moves on by `run` blocks, or to a new chunk; returns how many are left, or 0 or less, and the index of the first."""
     at = array_at(Control, control)
     if left > run:
-        x += uint32(run)
+        x, y, z = index.x + uint32(run), index.y, index.z
         if x == at[0].grid.x:
             x = uint32(0)
             y += 1
             if y == at[0].grid.y:
                 y = uint32(0)
                 z += 1
-        return left - run, x, y, z
+        return left - run, uint32x3(x, y, z)
     first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
     if at[0].clusters != 0 and first < at[0].blocks:
-        x, y, z = in_cluster(control, first)
-        return int64(1), x, y, z
+        return int64(1), in_cluster(control, first)
     linear = uint64(permuted(control, first, at[0].blocks, 0))
     line = linear // at[0].grid.x
     plane = line // at[0].grid.y
     left = min(at[0].blocks - first, at[0].chunk)
-    return left, uint32(linear % at[0].grid.x), uint32(line % at[0].grid.y), uint32(plane)
+    return left, uint32x3(uint32(linear % at[0].grid.x), uint32(line % at[0].grid.y), uint32(plane))
 
 
 def in_cluster(control: Any, place: Any) -> Any:
     """The index of a block by its place in an order in which the blocks of a cluster are consecutive."""
     at = array_at(Control, control)
-    wide, high, deep = at[0].cluster_dim.x, at[0].cluster_dim.y, at[0].cluster_dim.z
+    wide, high, deep = at[0].cluster_dim
     size = int64(wide * high * deep)
     rank = uint32(place % size)
     number = uint64(permuted(control, place // size, at[0].blocks // size, 0))
     across, down = at[0].grid.x // wide, at[0].grid.y // high
     line = number // across
-    return (
+    return uint32x3(
         uint32(number % across) * wide + rank % wide,
         uint32(line % down) * high + rank // wide % high,
         uint32(line // down) * deep + rank // wide // high,
@@ -214,9 +214,7 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
     threads = array_at(Thread, first)
     for linear in range(count):
         line = linear // at[0].size.x
-        threads[linear].x = linear % at[0].size.x
-        threads[linear].y = line % at[0].size.y
-        threads[linear].z = line // at[0].size.y
+        threads[linear].index = uint32x3(linear % at[0].size.x, line % at[0].size.y, line // at[0].size.y)
         threads[linear].linear = linear
         threads[linear].lane = linear % WARP_SIZE
         threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
@@ -226,20 +224,20 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
     return block
 
 
-def begin(block: Any, x: Any, y: Any, z: Any) -> None:
+def begin(block: Any, index: Any) -> None:
     """Sets the index of a block, and registers its shared memory with its cluster."""
     at = array_at(Block, block)
-    at[0].index.x, at[0].index.y, at[0].index.z = x, y, z
-    at[0].cluster_idx = at[0].index
+    at[0].index, at[0].cluster_idx = index, index
     shadow_memory.begin_moment(block)
     clusters = array_at(Control, at[0].control)[0].clusters
     if clusters != 0:
-        wide, high, deep = at[0].cluster_dim.x, at[0].cluster_dim.y, at[0].cluster_dim.z
-        at[0].cluster_idx.x, at[0].cluster_idx.y, at[0].cluster_idx.z = x // wide, y // high, z // deep
-        rank = x % wide + wide * (y % high + high * (z % deep))
-        line = y // high + at[0].grid.y // high * (z // deep)
-        number = int64(x // wide) + int64(at[0].grid.x // wide) * int64(line)
-        record = clusters + 8 * number * (1 + wide * high * deep)
+        size = at[0].cluster_dim
+        cluster = uint32x3(index.x // size.x, index.y // size.y, index.z // size.z)
+        rank = index.x % size.x + size.x * (index.y % size.y + size.y * (index.z % size.z))
+        line = cluster.y + at[0].grid.y // size.y * cluster.z
+        number = int64(cluster.x) + int64(at[0].grid.x // size.x) * int64(line)
+        record = clusters + 8 * number * (1 + size.x * size.y * size.z)
+        at[0].cluster_idx = cluster
         at[0].block_rank, at[0].cluster = rank, record
         array_at(int64, record)[1 + rank] = at[0].shared
 
@@ -408,7 +406,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "crew": (crew, (INT64,) * 4),
     "settle": (settle, (INT64,)),
     "exchange": (exchange, (INT64, UINT32)),
-    "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
+    "keep": (meetings.keep, (INT64, *(type_of_hint(uint32x3),) * 2, UINT32, UINT32, INT64, INT64)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }
 

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from cuda_device.cpu.uniform import PLAIN, Bound, Uniform, analysed, has_room, is_x, lane_memory, runs_together, total
 from cuda_device.extend import dataclass, ops
-from cuda_device.ir.dominance import Definitions, Loop, drop_dead, natural_loops, reverse_postorder, substitute, used
+from cuda_device.ir.dominance import Definitions, Loop, natural_loops, reverse_postorder, substitute, used
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.types.model import BOOL, INT64, Number
 
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    """The variable of a loop and its range. `left` counts the remaining iterations."""
+    """The variable of a loop and its range."""
 
     variable: Value
-    left: Value
     start: Value
     stop: Value
     step: Value
@@ -39,8 +38,6 @@ def rewrite(function: Function) -> set[Block]:
         if counter is not None:
             _align(function, loop, counter, values)
             headers.add(loop.header)
-    if headers:
-        drop_dead(function)  # the numbers of iterations, whose divisions would keep LLVM from vectorising (`native`)
     return headers
 
 
@@ -57,31 +54,34 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
     header = loop.header
     if not _tests_first(loop) or loop.entries[0][0] in found.divergent:
         return None
-    condition = _made_by(values, header.terminator.operands[0], ops.COMPARE, op="!=")
-    if not condition or values.constant(condition[1]) != 0 or condition[0] not in header.params:
+    compared = _made_by(values, header.terminator.operands[0], ops.COMPARE, op="<")
+    if not compared or compared[0] not in header.params:
         return None
-    (_, first), (_, back), left = loop.entries[0], loop.backs[0], condition[0]
-    given = {param: (a, b) for param, a, b in zip(header.params, first.arguments, back.arguments, strict=True)}
-    passes, down = _passes(values, given[left][0]), _made_by(values, given[left][1], ops.SUB)
-    if passes is None or down[:1] != [left] or values.constant(down[1]) != 1:
+    variable, stop = compared
+    (start, after) = (edge.arguments[header.params.index(variable)] for _, edge in (*loop.entries, *loop.backs))
+    added = _made_by(values, after, ops.ADD, exact=True)
+    if added[:1] != [variable] or {values.homes[stop], values.homes[added[1]]} & loop.blocks:
         return None
-    start, stop, step = passes
-    variables = [p for p, (a, b) in given.items() if a is start and _made_by(values, b, ops.ADD) == [p, step]]
+    step = added[1]
+    if values.constant(step) is not None:
+        return None  # it may have few iterations
     moving = [(value, factor) for value, factor in values.terms(start) if value in found.varying]
-    if len(variables) != 1 or {stop, step} & found.varying or [factor for _, factor in moving] != [1]:
+    if {stop, step} & found.varying or [factor for _, factor in moving] != [1]:
         return None
-    if not is_x(moving[0][0], values) or not (start.nonneg or not getattr(start.type, "signed", True)):
+    if not is_x(moving[0][0], values) or not all(map(_is_nonneg, (start, step))):
         return None
     if not all(map(has_room, (stop, step, start, *(value for value, _ in values.terms(start))))):
         return None  # sums in 64 bits may overflow
-    if not _counts_only(values.function, left, {header.terminator.operands[0], given[left][1]}):
-        return None  # the rewrite drops the count
-    if _is_used_behind(variables[0], loop, values.function):
+    if _is_used_behind(variable, loop, values.function):
         return None  # the rewrite changes its last value
-    others = set(header.params) - {left, variables[0]}
+    others = set(header.params) - {variable}
     in_memory = all(isinstance(value.type, Number) for value in others)
     is_read_by_header = any(others.intersection(op.operands) for op in header.ops)
-    return _Counter(variables[0], left, start, stop, step) if in_memory and not is_read_by_header else None
+    return _Counter(variable, start, stop, step) if in_memory and not is_read_by_header else None
+
+
+def _is_nonneg(value: Value) -> bool:
+    return value.nonneg or not getattr(value.type, "signed", True)
 
 
 def _tests_first(loop: Loop) -> bool:
@@ -94,16 +94,6 @@ def _tests_first(loop: Loop) -> bool:
     return header.successors[0].block in loop.blocks and all(op.code in PLAIN for op in header.ops[:-1])
 
 
-def _counts_only(function: Function, left: Value, made: set[Value]) -> bool:
-    """Whether the count of iterations is used only by the loop itself."""
-    uses = [
-        value
-        for op in function.ops()
-        for value in (*op.operands, *(a for edge in op.successors for a in edge.arguments))
-    ]
-    return uses.count(left) == 2 and all(uses.count(value) == 1 for value in made)
-
-
 def _is_used_behind(variable: Value, loop: Loop, function: Function) -> bool:
     """Whether code behind the loop uses its variable or what the header computes. The rewrite changes their last values."""
     own = {variable, *(value for op in loop.header.ops for value in op.results)}
@@ -111,25 +101,11 @@ def _is_used_behind(variable: Value, loop: Loop, function: Function) -> bool:
     return not own.isdisjoint(used(behind) | {*loop.header.successors[1].arguments})
 
 
-def _passes(values: Definitions, count: Value) -> tuple[Value, Value, Value] | None:
-    """Start, stop and step of a range whose length is `count`: `(stop - start + (step - 1)) / step`, or 0 if it is empty."""
-    choice = _made_by(values, count, ops.SELECT) or [count] * 3
-    less, quotient = _made_by(values, choice[0], ops.COMPARE, op="<"), _made_by(values, choice[1], ops.QUOTIENT)
-    if not less or not quotient or values.constant(choice[2]) != 0:
-        return None
-    (start, stop), (dividend, step) = less, quotient
-    parts = _made_by(values, dividend, ops.ADD)
-    if not parts or _made_by(values, parts[0], ops.SUB) != [stop, start]:
-        return None
-    before = _made_by(values, parts[1], ops.SUB)
-    return (start, stop, step) if before[:1] == [step] and values.constant(before[1]) == 1 else None
-
-
 def _align(function: Function, loop: Loop, counter: _Counter, values: Definitions) -> None:
     header, variable = loop.header, counter.variable
     (entry, first), (_, back) = loop.entries[0], loop.backs[0]
     location = header.terminator.location
-    kept = [i for i, param in enumerate(header.params) if param not in (variable, counter.left)]
+    kept = [i for i, param in enumerate(header.params) if param is not variable]
     params, inside, behind = list(header.params), header.successors[0], header.successors[1]
 
     end, build = entry.ops.pop(), Builder(entry, location)
@@ -148,7 +124,7 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     x = build.op(ops.REGISTER, variable.type, nonneg=True, name="thread_idx.x")
     own = build.op(ops.CONVERT, variable.type, common, nonneg=True, exact=True)
     build.append(Op(ops.ADD, [own, x], [variable], {"exact": True}, [], location))
-    header.ops += [op for op in old if counter.left not in op.operands]
+    header.ops += old
     body, past, guard, again = Block(), Block(), Block(), Block()
     build.branch(build.op(ops.COMPARE, BOOL, common, stop, op="<"), Edge(guard, []), Edge(past, []))
 

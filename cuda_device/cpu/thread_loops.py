@@ -31,7 +31,7 @@ from cuda_device.cpu.records import (
     Record,
     Suspension,
 )
-from cuda_device.cpu.regions import PARALLEL, Regions
+from cuda_device.cpu.regions import COMMON, END, FIRST, NEXT, PARALLEL, Regions, in_common
 from cuda_device.extend import dataclass, replace
 
 _AXES = "xyz"
@@ -74,7 +74,7 @@ class LoopedKernel:
     @property
     def context(self) -> str:
         """The first parameters of all functions that `_function` defines, and, as their names are the same, the arguments."""
-        memory = "ptr %shared.block, ptr %stop.at, ptr %frames, ptr %warps, ptr %in, ptr %out, ptr %next, "
+        memory = "ptr %shared.block, ptr %stop.at, ptr %frames, ptr %warps, ptr %in, ptr %out, "
         return f"ptr %thread, {memory * (self.regions is not None)}{_SIZES}{self.arguments}"
 
     @property
@@ -136,20 +136,22 @@ def _records(kernel: LoopedKernel) -> str:
     through its arrays.
     """
     leaves = kernel.leaves
-    record = Record("{ " + ", ".join(leaves) + " }", tuple((str(i), type) for i, type in enumerate(leaves)))
+    record = Record("{ " + ", ".join(leaves) + " }", {str(i): type for i, type in enumerate(leaves)})
     return f"""\
   %thread = alloca {THREAD}
   %block = alloca {BLOCK}
   %copy = load {BLOCK}, ptr %shared.block
   store {BLOCK} %copy, ptr %block
 {BLOCK.load("%parameters", "%block", "parameters")}\
-{"".join(record.load(f"%argument.{name}", "%parameters", name) for name, _ in record.fields)}\
+{"".join(record.load(f"%argument.{name}", "%parameters", name) for name in record.fields)}\
 {THREAD.store("%block", "%thread", "block")}"""
 
 
 def _store(**values: str) -> str:
-    """Stores fields of the thread's record."""
-    return "".join(THREAD.store(value, "%thread", name) for name, value in values.items())
+    """Stores fields of the thread's record, or `x`, `y` or `z` of its index."""
+    return "".join(
+        THREAD.store(value, "%thread", f"index.{name}" if name in _AXES else name) for name, value in values.items()
+    )
 
 
 # Blocks whose threads run together
@@ -164,9 +166,8 @@ def _blocks(kernel: LoopedKernel) -> str:
     functions = _lanes(kernel, 0)
     if regions:
         memory += f"""\
-  %in = alloca [{regions.common_bytes} x i8], align 16
-  %out = alloca [{regions.common_bytes} x i8], align 16
-  %next = alloca i32
+  %in = alloca {COMMON}
+  %out = alloca {COMMON}
 {BLOCK.loads("%block", "frames", "warps")}"""
         functions = "".join(_lanes(kernel, n) for n in range(regions.count)) + _regions(kernel, regions)
     every = f"  %stops = call i1 @cuda_device.regions({kernel.context})\n  br i1 %stops, label %finished, label %z.end\nz.end:\n"
@@ -276,9 +277,10 @@ def _onwards(number: int, regions: Regions) -> str:
     labels = {each: "exchange" if each in regions.meetings else "region" for each in range(1, regions.count)}
     cases = " ".join(f"i32 {each}, label %{label}.{each}" for each, label in labels.items())
     return f"""\
-{_copies("%out", "%in", regions, n)}{_unless_stopped(n, f"choose{n}")}\
+{_copy("%out", "%in", n)}{_unless_stopped(n, f"choose{n}")}\
 choose{n}:
-  %next{n} = load i32, ptr %next
+{in_common(f"%next.at{n}", "%in", NEXT)}\
+  %next{n} = load i32, ptr %next.at{n}
   switch i32 %next{n}, label %over [{cases}]
 """
 
@@ -291,22 +293,9 @@ def _unless_stopped(n: str, label: str) -> str:
 """
 
 
-def _copies(source: str, target: str, regions: Regions, n: str = "") -> str:
-    """Copies the uniform values and the bounds of a range, each with its type, so that the optimiser keeps them in registers.
-
-    Each region reads what the previous one has written, because all its threads read the same.
-    """
-    kept = [(slot.offset, slot.type) for slot in regions.slots if slot.common]
-    kept += [(0, "i64"), (8, "i64")] if regions.ranges else []
-    return "".join(
-        f"""\
-  %source.{offset}{n} = getelementptr inbounds i8, ptr {source}, i64 {offset}
-  %copy.{offset}{n} = load {type}, ptr %source.{offset}{n}
-  %target.{offset}{n} = getelementptr inbounds i8, ptr {target}, i64 {offset}
-  store {type} %copy.{offset}{n}, ptr %target.{offset}{n}
-"""
-        for offset, type in kept
-    )
+def _copy(source: str, target: str, n: str = "") -> str:
+    """Copies the uniform values. Each region reads what the previous one has written, because all its threads read the same."""
+    return f"  %common{n} = load {COMMON}, ptr {source}\n  store {COMMON} %common{n}, ptr {target}\n"
 
 
 def _exchange(number: int, kind: Suspension) -> str:
@@ -343,8 +332,8 @@ def _lanes(kernel: LoopedKernel, number: int | str) -> str:
 def _within_range(end: str) -> str:
     """Goes on at `some` with the threads of the range at `%in`, before `end`, or at `x.end` if there are none."""
     return f"""\
-  %from.wide = load i64, ptr %in
-  %to.at = getelementptr inbounds i8, ptr %in, i64 8
+{in_common("%from.at", "%in", FIRST)}{in_common("%to.at", "%in", END)}\
+  %from.wide = load i64, ptr %from.at
   %to.wide = load i64, ptr %to.at
   %end.wide = zext i32 {end} to i64
   %from.least = call i64 @llvm.smax.i64(i64 %from.wide, i64 0)
@@ -387,7 +376,7 @@ def _thread(kernel: LoopedKernel, number: int | str) -> str:
   %warp.offset = mul nuw nsw i32 %warp.first, {_ENTRY}
   %warp.at = getelementptr inbounds i8, ptr %warps, i32 %warp.offset
   %state = getelementptr inbounds i32, ptr %warp.at, i32 %lane
-{_store(state="%state")}{_copies("%in", "%out", regions)}\
+{_store(state="%state")}{_copy("%in", "%out")}{in_common("%next", "%out", NEXT)}\
   %place = call i32 @{kernel.symbol}({given}{kernel.arguments}) alwaysinline
   store i32 %place, ptr %next
 """
@@ -472,7 +461,7 @@ def _lanes_of_warp(kernel: LoopedKernel, number: int) -> str:
 def _report() -> str:
     """`@cuda_device.report`, which is inlined and reads the indices, so that the records need not be in memory."""
     loads = "".join(BLOCK.load(f"%block.{axis}", "%block", f"index.{axis}") for axis in _AXES)
-    loads += "".join(THREAD.load(f"%thread.{axis}", "%thread", axis) for axis in _AXES)
+    loads += "".join(THREAD.load(f"%thread.{axis}", "%thread", f"index.{axis}") for axis in _AXES)
     indices = "".join(f", i32 %{kind}.{axis}" for kind in ("block", "thread") for axis in _AXES)
     own = "i32 %status, i32 %place, i64 %first, i64 %second"
     return f"""\

@@ -13,35 +13,40 @@ from cuda_device.lazy_dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """The options for compiling a function or kernel.
-
-    `level` is LLVM's optimisation level, 0 to 3. `contract` allows a product and a sum to fuse into a multiply-add, as nvcc
-    does. `checked` adds checks of indices, divisors, lanes, masks, barriers, the range of Python ints and unassigned variables;
-    if it is None, the environment variable CUDA_DEVICE_CHECKED decides, and if that is unset, only code for the CPU is checked.
-    `fastmath` lists the flags of fast mathematics that apply (see `FASTMATH`). `lineinfo` adds line tables for profilers.
-    `debug` adds lines and variables for debuggers, and turns optimisation off.
-
-    The following apply to kernels. A block has at most `max_threads` threads, and at least `min_blocks` such blocks
-    should fit on a multiprocessor. A thread uses at most `max_registers` registers and has a stack of at least
-    `stack_size` bytes. 0 leaves the choice to the assembler, or for the stack to the launch. `cluster` is the number of
-    blocks of a cluster along each axis; if it is None, each launch chooses it. With `launch_facts`, the code relies on
-    facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the kernel writes
-    shares memory with another. `policy` names rules of inference in place of Python's (`infer/policies`).
-    """
+    """The options for compiling a function or kernel. Those from `max_threads` on apply to kernels."""
 
     level: int = 3
+    """LLVM's optimisation level, 0 to 3."""
     contract: bool = True
+    """Whether a product and a sum may fuse into a multiply-add, as in nvcc."""
     checked: bool | None = None
+    """Adds checks of indices, divisors, lanes, masks, barriers, the range of Python ints and unassigned variables.
+
+    If it is None, the environment variable CUDA_DEVICE_CHECKED decides; if that is unset, only code for the CPU is checked.
+    """
     fastmath: tuple[str, ...] = ()
+    """The flags of fast mathematics that apply (see `FASTMATH`)."""
     lineinfo: bool = False
+    """Adds line tables for profilers."""
     debug: bool = False
+    """Adds lines and variables for debuggers, and turns optimisation off."""
     max_threads: int = 0
+    """The maximum number of threads of a block; here and below, 0 leaves the choice to the assembler."""
     min_blocks: int = 0
+    """The number of such blocks that should fit on a multiprocessor."""
     max_registers: int = 0
+    """The maximum number of registers of a thread."""
     stack_size: int = 0
+    """The minimum size of a thread's stack in bytes; 0 leaves the choice to the launch."""
     cluster: tuple[int, int, int] | None = None
+    """The number of blocks of a cluster along each axis; if it is None, each launch chooses it."""
     launch_facts: bool = False
+    """Whether the code relies on facts that launches check (`runtime/launch/launcher`).
+
+    These are that every array is small, and that no array that the kernel writes shares memory with another.
+    """
     policy: str = ""
+    """The name of rules of inference in place of Python's (`infer/policies`)."""
 
     def is_checked(self, on_cpu: bool) -> bool:
         """Whether code for a CPU or a GPU is checked."""

@@ -72,12 +72,9 @@ def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
 _LIMITS = {"thread_idx": 1023, "block_idx": INT32.high - 1, "block_dim": 1024, "grid_dim": INT32.high}
 
 
-def _register(name: str) -> tuple[str, str, str]:
-    return tuple(f"{name}.{axis}" for axis in AXES)  # type: ignore[return-value]
-
-
-def _read(build: Lowering, name: str) -> Value:
-    return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
+def _read(build: Lowering, name: str, axis: str, type: Number = UINT32) -> Value:
+    """A register. Launches guarantee that an int32 is large enough where it is read as one (`Outline.positions`)."""
+    return build.op(ops.REGISTER, type, nonneg=True, name=f"{name}.{axis}")
 
 
 def vector_row(entity: object, name: str, most: int) -> Intrinsic:
@@ -87,7 +84,7 @@ def vector_row(entity: object, name: str, most: int) -> Intrinsic:
         return Typed(of_type(Vector(UINT32, 3), high=most))
 
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-        return tuple(_read(build, register) for register in _register(name))
+        return tuple(_read(build, name, axis) for axis in AXES)
 
     return Intrinsic(entity, name, infer, lower, is_value=True)
 
@@ -113,18 +110,13 @@ def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
     return Typed(result, settings=(ndims,))
 
 
-def _read_signed(build: Lowering, axis: str, *names: str) -> list[Value]:
-    """Registers as int32, which launches guarantee to be large enough (`Outline.positions`)."""
-    return [build.op(ops.REGISTER, INT32, nonneg=True, name=f"{name}.{axis}") for name in names]
-
-
 def _position(build: Lowering, axis: str) -> Value:
-    block, size, thread = _read_signed(build, axis, "block_idx", "block_dim", "thread_idx")
+    block, size, thread = (_read(build, name, axis, INT32) for name in ("block_idx", "block_dim", "thread_idx"))
     return build.sum(ops.ADD, build.sum(ops.MUL, block, size, exact=True), thread, exact=True)
 
 
 def _extent(build: Lowering, axis: str) -> Value:
-    blocks, size = _read_signed(build, axis, "grid_dim", "block_dim")
+    blocks, size = (_read(build, name, axis, INT32) for name in ("grid_dim", "block_dim"))
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 
@@ -181,9 +173,8 @@ def _lower_shared(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
     array, rank = operands
     if build.checked:
         count = build.number(UINT32, 1)
-        for axis in "xyz":
-            size = build.op(ops.REGISTER, UINT32, nonneg=True, name=f"cluster_dim.{axis}")
-            count = build.binary(ops.MUL, count, size)
+        for axis in AXES:
+            count = build.binary(ops.MUL, count, _read(build, "cluster_dim", axis))
         unsigned = build.convert(rank, UINT32)
         build.check(
             build.compare("<", unsigned, count),

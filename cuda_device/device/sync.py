@@ -336,19 +336,21 @@ def _infer_mask(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(MASK), ((0, operand),))
 
 
-def _vote(entity: object, name: str, kind: str) -> Intrinsic:
-    result = MASK if kind == "ballot" else BOOL
+def _vote(entity: object, name: str, code: ops.OpDef, kind: str) -> Intrinsic:
+    """An operation on a bool from each lane of a mask, or from each thread of the block."""
+    counts = kind == "count"
+    result, machine = (MASK, INT32) if kind == "ballot" else (INT32, INT32) if counts else (BOOL, BOOL)
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        mask, _ = arguments
-        return Typed(of_type(result), ((0, _mask(mask)), (1, BOOL)))
+        masks = [(i, _mask(mask)) for i, mask in enumerate(arguments[:-1])]
+        return Typed(of_type(result, nonneg=counts), (*masks, (len(masks), BOOL)))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        mask, flag = operands
-        machine = INT32 if kind == "ballot" else BOOL
-        return build.op(ops.WARP_VOTE, machine, _lower_own_mask(build, mask), value_of(flag), kind=kind)
+        *masks, flag = operands
+        lanes = (_lower_own_mask(build, mask) for mask in masks)
+        return build.op(code, machine, *lanes, value_of(flag), nonneg=counts, kind=kind)
 
-    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_VOTE.effects, predicates=("pred",))
+    return Intrinsic(entity, name, infer, lower, effects=code.effects, predicates=("pred",))
 
 
 def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
@@ -438,10 +440,10 @@ WARP_ROWS = (
         effects=ops.WARP_ACTIVE.effects,
     ),
     _waiting(syncwarp, "syncwarp", ops.WARP_SYNC),
-    _vote(all_sync, "all_sync", "all"),
-    _vote(any_sync, "any_sync", "any"),
-    _vote(eq_sync, "eq_sync", "eq"),
-    _vote(ballot_sync, "ballot_sync", "ballot"),
+    _vote(all_sync, "all_sync", ops.WARP_VOTE, "all"),
+    _vote(any_sync, "any_sync", ops.WARP_VOTE, "any"),
+    _vote(eq_sync, "eq_sync", ops.WARP_VOTE, "eq"),
+    _vote(ballot_sync, "ballot_sync", ops.WARP_VOTE, "ballot"),
     _shuffle(shfl_sync, "shfl_sync", "idx", "src_lane"),
     _shuffle(shfl_up_sync, "shfl_up_sync", "up", "delta"),
     _shuffle(shfl_down_sync, "shfl_down_sync", "down", "delta"),
@@ -495,21 +497,9 @@ def syncthreads_or(pred: Predicate) -> bool:
     raise DeviceOnlyError.of("syncthreads_or")
 
 
-def _reduction(entity: object, name: str, kind: str) -> Intrinsic:
-    result = INT32 if kind == "count" else BOOL
-
-    def infer(_: Sequence[Known]) -> Typed:
-        return Typed(of_type(result, nonneg=True), ((0, BOOL),))
-
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        return build.op(ops.BARRIER_REDUCE, result, value_of(operands[0]), nonneg=True, kind=kind)
-
-    return Intrinsic(entity, name, infer, lower, effects=ops.BARRIER_REDUCE.effects, predicates=("pred",))
-
-
 ROWS = (
     _waiting(syncthreads, "syncthreads", ops.BARRIER),
-    _reduction(syncthreads_count, "syncthreads_count", "count"),
-    _reduction(syncthreads_and, "syncthreads_and", "and"),
-    _reduction(syncthreads_or, "syncthreads_or", "or"),
+    _vote(syncthreads_count, "syncthreads_count", ops.BARRIER_REDUCE, "count"),
+    _vote(syncthreads_and, "syncthreads_and", ops.BARRIER_REDUCE, "and"),
+    _vote(syncthreads_or, "syncthreads_or", ops.BARRIER_REDUCE, "or"),
 )

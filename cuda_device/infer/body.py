@@ -18,20 +18,19 @@ from contextlib import suppress
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
-from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
+from cuda_device.errors import NOWHERE, CompileError, too_deep
 from cuda_device.infer import closures, composites, hosted, objects, policies, precision, references
 from cuda_device.infer.frame import (
+    CallContext,
     Cell,
     Follows,
     Frame,
     NeverReturns,
-    Pending,
     Program,
     is_static,
 )
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
-from cuda_device.infer.meanings import NestedFunction, Origin, Resumed
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES, RuleFrame
 from cuda_device.ir import ops
@@ -39,7 +38,7 @@ from cuda_device.ir.dominance import SharedValues, drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
 from cuda_device.types.known import (
@@ -51,6 +50,7 @@ from cuda_device.types.known import (
     Unset,
     constant,
     identities,
+    part,
     state_of,
 )
 from cuda_device.types.layout import leaves
@@ -58,6 +58,11 @@ from cuda_device.types.model import NONE, Array, Number, Ref, Space, Static, Tup
 
 _READING = frozenset(
     (
+        ops.VARIABLE,
+        ops.PY_UNDEFINED,
+        ops.PY_CELLS,
+        ops.PY_AT,
+        ops.PY_STEP,
         ops.PY_GETITEM,
         ops.PY_GETATTR,
         ops.PY_GLOBAL,
@@ -69,8 +74,12 @@ _READING = frozenset(
     )
 )
 """Operations that do not write to memory."""
-_OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
+_OF_VARIABLES = frozenset(
+    (ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL, ops.PY_CELLS, ops.PY_AT, ops.PY_STEP, ops.VARIABLE)
+)
 """Operations that also accept a variable without a value."""
+_ENDS = frozenset((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE))
+"""Operations that end a block; the others have `RULES`."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations that take their first operand by reference, so that methods change the struct behind `self`."""
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
@@ -91,23 +100,6 @@ _VERSIONS = 20_000
 WIDENING_DELAY = 8
 """After this many changes, the facts about a block can only become weaker."""
 
-
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """What a specialisation depends on besides its arguments.
-
-    `code` is the meaning of a nested function, `reading` says how the code of a generator is read, and `where` is the place
-    where the user called a library function that raises. `captured` names the variables of other functions, whose values
-    follow the arguments.
-    """
-
-    code: NestedFunction | None = None
-    reading: str = ""
-    where: Location | None = None
-    captured: tuple[Origin, ...] = ()
-
-
-PLAIN = CallContext()
 
 EdgeKey = tuple[tuple[int, ...], int]
 """An edge: the key of the block version that it leaves, and which of the terminator's successors it is."""
@@ -131,16 +123,14 @@ class BlockVersion:
     restarts: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
-    outgoing: list[tuple[BlockVersion, EdgeKey, list[Cell | Pending]]] = field(default_factory=list, repr=False)
+    outgoing: list[tuple[BlockVersion, EdgeKey, list[Cell]]] = field(default_factory=list, repr=False)
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
-    exports: dict[Value, Cell | Pending] = field(default_factory=dict)
+    exports: dict[Value, Cell] = field(default_factory=dict)
     """The values of the block that other blocks use."""
     changed: set[Value] = field(default_factory=set)
     """The values with a part that the block assigned to."""
-    fresh: set[Value] = field(default_factory=set)
-    """The values that were computed after the last possible change of memory."""
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
         """Records the state at an edge. Returns whether the states of this block and later ones must be dropped: see above."""
@@ -163,6 +153,26 @@ class BlockVersion:
         self.is_new = True
 
 
+@dataclass(slots=True, eq=False)
+class Specialisation:
+    """A function for given arguments. While its body is inferred, `result` and the `changed` objects rise in the lattice.
+
+    `used_early` says that a recursive call used the result before it was final.
+    """
+
+    name: str
+    source: FunctionType
+    arguments: tuple[Known, ...]
+    variant: CallContext
+    result: State = field(default_factory=Undefined)
+    function: Function | None = None
+    error: CompileError | None = None
+    changed: frozenset[Identity] = frozenset()
+    kernel: bool = False
+    outermost: bool = False
+    used_early: bool = False
+
+
 class _MustPassAll(Exception):
     """Blocks must not share values in this function."""
 
@@ -180,24 +190,13 @@ def _is_another(old: State, new: State) -> bool:
 class Body:
     """The inference of one function's body."""
 
-    def __init__(
-        self,
-        program: Program,
-        source: FunctionType,
-        arguments: tuple[Known, ...],
-        name: str,
-        kernel: bool,
-        variant: CallContext,
-        outermost: bool = False,
-    ) -> None:
-        self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
-        self.outermost = outermost
+    def __init__(self, program: Program, spec: Specialisation) -> None:
+        self.program, self.spec, self.variant = program, spec, spec.variant
+        self.source = source = spec.source
         module = source.__module__ or ""
         is_ours = module.startswith("cuda_device.") and module != standard.__name__
         self.policy = None if is_ours else program.policy
-        self.reading = variant.reading
-        self.code, self.where = variant.code, variant.where
-        names = variant.captured
+        names, arguments = spec.variant.captured, spec.arguments
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
         self.captured = {
@@ -207,16 +206,16 @@ class Body:
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
-        self.read(pass_all=bool(self.objects or variant.reading))
+        self.read(pass_all=bool(self.objects or self.variant.reading))
 
     def read(self, pass_all: bool) -> None:
         """Reads the code, and begins the inference."""
         program, source = self.program, self.source
         checked = program.checked and source.__module__ not in NAMES
         self.pass_all = pass_all
-        self.python = read(source.__code__, self.reading, checked, program.debug, pass_all)
+        self.python = read(source.__code__, self.variant.reading, checked, program.debug, pass_all)
         self.uses = SharedValues(self.python)
-        self.shared: dict[Value, Cell | Pending] = {}
+        self.shared: dict[Value, Cell] = {}
         """The values that blocks use and others define, as their users see them."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
@@ -247,25 +246,25 @@ class Body:
             first = [error for error in errors if not isinstance(error, Follows)] or errors
             raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
-        if self.outermost and isinstance(result, Known):
+        if self.spec.outermost and isinstance(result, Known):
             result = result.forget()  # no caller in device code knows the constant
         values: dict[Value, Value] = {}
         for version in ordered:
             self.seal(version, result, values)
         self.check_result(ordered, result)
-        typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
+        typed = Function(self.spec.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
         typed.shown = self.python.shown
         typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
-        typed.signature = tuple([k.type for k in self.arguments if not is_static(k)])
+        typed.signature = tuple([k.type for k in self.spec.arguments if not is_static(k)])
         typed.effects = self.effects
         simplify(typed, values)
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
         changed = {each for version in ordered if version.frame for each in version.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
-    def propagate(self, source: Block, cells: Sequence[Cell | Pending], edge: EdgeKey) -> BlockVersion:
+    def propagate(self, source: Block, cells: Sequence[Cell], edge: EdgeKey) -> BlockVersion:
         """Joins the state at an edge into the version of `source` that the state selects, and schedules it if that changed."""
-        states = [*map(_state, cells)]
+        states = [state_of(cell.known) for cell in cells]
         key = (self.rank[id(source)], *objects.positions(states))
         if len(key) > 1 and not self.pass_all:
             raise _MustPassAll
@@ -324,7 +323,7 @@ class Body:
         frame = version.frame
         assert frame is not None
         for op in version.source.ops:
-            frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
+            frame.build.location = (op.code is ops.PY_RAISE and self.variant.where) or op.location
             try:
                 self.step(version, frame, op, cells)
             except NeverReturns:
@@ -337,14 +336,14 @@ class Body:
                 # The remaining operations are still inferred: their effect on a back edge may remove the error.
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error
-                cells.update((result, Pending(FAILED)) for result in op.results)
+                cells.update((result, Cell(part(FAILED))) for result in op.results)
         self.export(version, cells)
         for edge, target in before.items():
             if all(target is not now for now, same, _ in version.outgoing if same == edge):
                 target.incoming.pop(edge, None)
                 self.update(target)
 
-    def export(self, version: BlockVersion, cells: dict[Value, Cell | Pending]) -> None:
+    def export(self, version: BlockVersion, cells: dict[Value, Cell]) -> None:
         """Gives other blocks the values that they use, and schedules these blocks if the facts about a value changed.
 
         If a type changed, the states of loops behind the block are dropped, as if the value was on the edges that enter them.
@@ -354,12 +353,12 @@ class Body:
             if value not in cells:  # a call before it does not return
                 continue
             version.exports[value] = cells[value]
-            state, before = _state(cells[value]), self.shared.get(value)
+            state, before = state_of(cells[value].known), self.shared.get(value)
             if objects.may_hold(state) and (any(identities(state)) or objects.positions([state])):
                 raise _MustPassAll
-            if before is None or _state(before) != state:
+            if before is None or state_of(before.known) != state:
                 self.shared[value] = self.parameter(Block(), value, state)
-                is_another |= before is not None and _is_another(_state(before), state)
+                is_another |= before is not None and _is_another(state_of(before.known), state)
                 for block in self.uses.users[value] if before is not None else ():
                     if (key := (self.rank[id(block)],)) in self.versions:
                         heapq.heappush(self.worklist, key)
@@ -367,15 +366,14 @@ class Body:
             version.restarts += 1
             self.restart((version.key[0] + 1,))
 
-    def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
+    def begin(self, version: BlockVersion) -> dict[Value, Cell]:
         """Gives a version a new frame; returns the cells of its parameters."""
         frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
-        version.exports, version.changed, version.fresh = {}, set(), set()
-        frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
-        frame.site, frame.where, frame.policy = version.key, self.where, self.policy
-        frame.refers_to_records = self.policy is not None and self.policy.references
+        version.exports, version.changed = {}, set()
+        frame.code, frame.captured, frame.activation = self.variant.code, self.captured, self.activation
+        frame.site, frame.where, frame.policy = version.key, self.variant.where, self.policy
         cells = {value: self.shared[value] for value in self.uses.used[version.source]}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
@@ -384,48 +382,41 @@ class Body:
             cells[param] = self.parameter(version.block, param, state)
         if version.source is self.python.blocks[0]:
             for param, cell in cells.items():
-                if isinstance(cell, Cell) and isinstance(cell.known.type, Tuple):
+                if isinstance(cell.known.type, Tuple):
                     cells[param] = composites.named(frame, cell)
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-            if self.policy is not None and self.kernel:
-                known = [(param, cell) for param, cell in cells.items() if isinstance(cell, Cell)]
-                cells.update((param, self.policy.argument(frame, cell)) for param, cell in known)
-            given = [*cells.values(), *self.captured.values()]
-            frame.heap = {each: objects.object_among(frame, each, given) for each in self.objects}
+            if self.policy is not None and self.spec.kernel:
+                cells = {param: self.policy.argument(frame, cell) for param, cell in cells.items()}
+            if self.objects:
+                frame.heap = objects.objects_among(frame, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
-            frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
+            frame.heap[each] = self.parameter(version.block, Value(), state)
         return cells
 
-    def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
+    def parameter(self, block: Block, param: Value, state: State) -> Cell:
         """The cell of a block's parameter. The typed block has a parameter only for run-time values."""
         if not isinstance(state, Known):
-            return Pending(state)
+            return Cell(part(state))
         if is_static(state):
             return Cell(state)
         value = Value(state.type, param.hint, state.nonneg)
         block.params.append(value)
         return Cell(state, value)
 
-    def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Infers one operation by its method in this class or by its rule."""
-        own = _OWN.get(op.code)
-        if own is not None:
-            own(self, version, frame, op, cells)
+    def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell]) -> None:
+        """Infers one operation by its rule, or ends the block."""
+        if op.code in _ENDS:
+            self.terminate(version, frame, op, cells)
             return
         operands = self.operands(frame, op, cells)
         if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
-        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
-            operands[-1] = replace(operands[-1], place=None)  # the memory there may have changed
         if self.policy is not None and op.code in _OPERATORS:
             operands = self.policy.operands(frame, str(op.attributes["op"]), operands)
         results = RULES[op.code](frame, op, operands)
         if self.policy is not None:
             results = [self.policy.result(frame, cell) for cell in results]
-        if op.code in _READING:
-            version.fresh.update(op.results)
-        else:
-            version.fresh.clear()
+        frame.writes += op.code not in _READING
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # Vectors and structs are values: the variable has a new one.
             if results and not self.pass_all:
@@ -437,66 +428,33 @@ class Body:
             where, here = cell.known.where, op.location
             if where is not here and (where.file, where.function) != (here.file, here.function):
                 cell = Cell(cell.known.at(here), cell.value, cell.place)  # noqa: PLW2901
-            unset = cell.known.value
-            cells[value] = Pending(unset.state) if isinstance(unset, Unset) else cell
+            cells[value] = cell
 
-    def variable(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Records a variable for debuggers: the value of a number, or the address of an array."""
-        cell = cells[op.operands[0]]
-        if isinstance(cell, Cell) and cell.value is not None and isinstance(cell.value.type, (Number, Array)):
-            frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
-
-    def undefined(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """A variable without a value: not yet assigned, or deleted."""
-        cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
-
-    def name_cells(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Variables that nested functions capture."""
-        names = op.attributes["names"]
-        assert isinstance(names, tuple)
-        frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
-
-    def stands_at(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Whether a generator is suspended at a position."""
-        position, mark = (cells[value] for value in op.operands)
-        stands = Cell(constant(False))
-        if isinstance(mark, Cell):
-            wanted = Cell(constant(op.attributes["position"]))
-            stands = frame.operate("==", closures.settle(position, ""), wanted)
-        cells[op.result] = stands
-
-    def resume(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """The values of a resumed generator."""
-        parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
-        cells[op.result] = frame.bundle(Resumed(), parts)
-
-    def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
+    def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell]) -> list[Cell]:
         """The operands of an operation: current values. References are loaded, unless the operation takes them."""
         operands: list[Cell] = []
         for number, value in enumerate(op.operands):
-            cell = objects.now(frame, cells[value]) if frame.heap else cells[value]
+            cell = frame.now(cells[value]) if frame.heap else cells[value]
             if op.code in _OF_VARIABLES:
-                operands.append(objects.as_cell(cell))
+                operands.append(cell)
                 continue
-            known = cell if isinstance(cell, Cell) else closures.settle(cell, value.hint)
-            if isinstance(known.known.type, Static):
-                known = hosted.as_value(frame, known)
-            elif isinstance(known.known.type, Ref) and not (
-                (number == 0 and op.code in _OF_OWNERS) or (op.code in _PASSING_ON and frame.refers_to_records)
-            ):
-                known = references.value_of(frame, known)
-            operands.append(known)
+            if isinstance(cell.known.type, Static):
+                cell = hosted.as_value(frame, closures.settle(cell, value.hint))
+            elif isinstance(cell.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
+                is_passed_on = op.code in _PASSING_ON and self.policy is not None and self.policy.references
+                cell = cell if is_passed_on else references.value_of(frame, cell)
+            operands.append(cell)
         return operands
 
-    def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+    def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell]) -> None:
         """Ends the block, and propagates its edges. A branch on a constant has one edge."""
         edges = op.successors
-        operands = [closures.settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
+        operands = [closures.settle(frame.now(cells[value]), value.hint) for value in op.operands]
         version.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
             returned = closures.close(frame, references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
-            version.returned = objects.return_value(frame, returned, self.objects)
+            version.returned = objects.return_value(frame, returned, self.objects) if self.objects else returned
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
@@ -508,17 +466,17 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = self.reading and ops.PY_AT in [each.code for each in version.source.ops]
+        resumes = self.variant.reading and ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
                 frame.heap = {**frame.heap, **frame.exits[op.operands[0]]}
             arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
             if resumes:
-                kept = [] if number else arguments
-                arguments += [objects.object_among(frame, each, kept, frame.heap[each]) for each in self.objects]
+                kept = {} if number else objects.objects_among(frame, arguments)
+                arguments += [kept.get(each, frame.heap[each]) for each in self.objects]
             elif frame.heap:
-                arguments = [objects.now(frame, cell) for cell in arguments]
+                arguments = [frame.now(cell) for cell in arguments]
                 arguments += [frame.now(frame.heap[each]) for each in self.objects]
             name = (version.key, number)
             version.outgoing.append((self.propagate(edge.block, arguments, name), name, arguments))
@@ -530,7 +488,7 @@ class Body:
         result: State = Undefined()
         for version, (known, *_) in zip(ends, states, strict=True):
             assert version.returned is not None and version.end is not None
-            if self.kernel and version.returned.known.type != NONE:
+            if self.spec.kernel and version.returned.known.type != NONE:
                 raise CompileError(
                     f"a kernel returns None, but {self.source.__qualname__} returns {version.returned.known} here",
                     version.end.location,
@@ -547,7 +505,7 @@ class Body:
                     of_two_types(result, known, "return the same type on every path"),
                 )
             result = joined
-        return objects.return_state(result, states, bool(self.reading)) if self.objects else result
+        return objects.return_state(result, states, bool(self.variant.reading)) if self.objects else result
 
     def check_result(self, ordered: list[BlockVersion], result: State) -> None:
         """Raises `CompileError` for a function that returns its local memory."""
@@ -570,7 +528,7 @@ class Body:
             self.carry(version, frame, end, result)
             for value, cell in version.exports.items():
                 shared = self.shared[value]
-                if isinstance(shared, Cell) and shared.value is not None:
+                if shared.value is not None:
                     values[shared.value] = _carried(frame, cell, shared.known)
         except CompileError as error:
             error.location = end.location if error.location is NOWHERE else error.location
@@ -590,21 +548,10 @@ class Body:
             for cell, state in pairs:
                 if not isinstance(state, Known) or is_static(state):
                     continue
-                if isinstance(cell, Cell) and _is_number(cell.known) and precision.is_narrow(state.type):
+                if _is_number(cell.known) and precision.is_narrow(state.type):
                     self.program.adopted.add(target.block.params[len(arguments)])
                 arguments.append(_carried(frame, cell, state, found))
             end.successors.append(Edge(target.block, arguments))
-
-
-_OWN = {
-    ops.PY_UNDEFINED: Body.undefined,
-    ops.VARIABLE: Body.variable,
-    ops.PY_CELLS: Body.name_cells,
-    ops.PY_AT: Body.stands_at,
-    ops.PY_STEP: Body.resume,
-    **dict.fromkeys((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE), Body.terminate),
-}
-"""Operations that concern a body and its variables; the others have `RULES`."""
 
 
 def effects_of(found: Iterable[Op]) -> Effect:
@@ -618,17 +565,13 @@ def effects_of(found: Iterable[Op]) -> Effect:
     return effects
 
 
-def _carried(frame: Frame, cell: Cell | Pending, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
+def _carried(frame: Frame, cell: Cell, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
     """A value as another block gets it. A variable without a value passes zero."""
-    if isinstance(cell, Pending):
-        return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
     if cell.value is not None and cell.value.type is known.type and isinstance(known.type, (Number, Array)):
         return cell.value
+    if isinstance(cell.known.value, Unset):
+        return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
     return frame.carry(cell, known, found)
-
-
-def _state(cell: Cell | Pending) -> State:
-    return state_of(cell.known) if isinstance(cell, Cell) else cell.state
 
 
 def _is_number(known: Known) -> bool:
@@ -636,6 +579,6 @@ def _is_number(known: Known) -> bool:
     return known.constant and isinstance(known.type, Number) and known.type.builtin
 
 
-def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
+def _proved(cell: Cell, known: Known | None) -> Cell:
     """The cell with the facts that a branch proved."""
-    return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)
+    return cell if known is None else Cell(known, cell.value, cell.place)

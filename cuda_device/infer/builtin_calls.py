@@ -7,11 +7,9 @@ isinstance(x, T)  →   a constant
 
 from __future__ import annotations
 
-import builtins
 import enum
 import functools
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -19,50 +17,59 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import entities, functions, inline_ptx
+from cuda_device.device import functions, inline_ptx
 from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, loops, printing
-from cuda_device.infer.calls import Special, converted, declared, fold
+from cuda_device.infer import composites, conditions, loops, printing
+from cuda_device.infer.calls import Special, call_bundle, call_row, converted, declared, fold
 from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
-from cuda_device.library import complex_functions, numbers, prelude, standard
-from cuda_device.library.table import entry_of
-from cuda_device.types.host import alignof, host_type_of, machine_representation, numpy_dtype, sizeof
+from cuda_device.library import complex_functions, numbers, standard, table
+from cuda_device.types.host import (
+    Aligned,
+    alignof,
+    host_type_of,
+    is_struct,
+    machine_representation,
+    model_of,
+    numpy_dtype,
+    sizeof,
+)
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import BOOL, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
-from cuda_device.types.struct_classes import align
+from cuda_device.types.model import (
+    BOOL,
+    NONE,
+    Bundle,
+    NoneType,
+    Number,
+    Range,
+    Ref,
+    Static,
+    Struct,
+    Tuple,
+    Vector,
+)
+from cuda_device.types.struct_classes import align, replace
 from cuda_device.types.vector_classes import Dim3, host_vector
 
 PURE: tuple[Any, ...] = (
-    align,
-    alignof,
-    machine_representation,
-    numpy_dtype,
-    sizeof,
-    str,
-    repr,
-    ascii,
-    format,
-    hex,
-    oct,
-    bin,
-    callable,
-    issubclass,
-    ord,
-    chr,
-    hash,
-    np.iinfo,
-    np.finfo,
-    np.dtype,
-)
+    align, alignof, machine_representation, numpy_dtype, sizeof, str, repr, ascii, format, hex, oct, bin, callable, issubclass,
+    ord, chr, hash, np.iinfo, np.finfo, np.dtype,
+)  # fmt: skip
 """Builtins that are evaluated at compile time, with constants."""
 _TEXTS = (str, repr, ascii, format, hex, oct, bin)
+
+
+def _call_row(frame: Frame, entity: object, positional: Sequence[Cell]) -> Cell:
+    """Calls an entity of the device tables that also has a rule of its own."""
+    row = table.row_of_entity(entity)
+    assert row is not None
+    return call_row(row, frame, positional, {})
 
 
 def while_compiling(function: Callable[..., Any]) -> Special:
@@ -71,14 +78,14 @@ def while_compiling(function: Callable[..., Any]) -> Special:
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         owner = getattr(function, "__self__", function)
-        otherwise = "print(f'…') shows run-time values" if any(owner is each for each in _TEXTS) else ""
+        otherwise = "print(f'…') shows run-time values" if any(owner is entity for entity in _TEXTS) else ""
         values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
         keywords = {
             word: constant_of(cell.known, f"each argument of {name}", otherwise) for word, cell in named.items()
         }
         try:
-            given = (*values, *keywords.items())
-            result = frame.program.once(owner, name, given, lambda: function(*values, **keywords))
+            arguments = (*values, *keywords.items())
+            result = frame.program.once(owner, name, arguments, lambda: function(*values, **keywords))
             if isinstance(result, str) and " at 0x" in result:  # the address of an object
                 frame.program.depend(PASSING, name, MISSING)
             return frame.literal(result)
@@ -89,84 +96,6 @@ def while_compiling(function: Callable[..., Any]) -> Special:
             ) from None
 
     return rule
-
-
-# NumPy's functions on single numbers, and the Python functions that implement them.
-#
-#     np.sqrt(x)   →   math.sqrt(x)          np.minimum(a, b)   →   `prelude.minimum`, which returns NaN if an argument is NaN
-#
-# The types are those of device code: `np.sqrt` of a float32 is a float32, and of an int a builtin float.
-
-
-_SAME_NAME = (
-    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
-    "fabs", "copysign", "fmod", "nextafter", "cbrt", "degrees", "radians", "isnan", "isinf", "isfinite", "gcd", "lcm",
-)  # fmt: skip
-_NAMES: dict[str, Callable[..., Any]] = {
-    **numbers.OF_NUMPY,
-    "arcsin": math.asin,
-    "arccos": math.acos,
-    "arctan": math.atan,
-    "arctan2": math.atan2,
-    "arcsinh": math.asinh,
-    "arccosh": math.acosh,
-    "arctanh": math.atanh,
-    "rad2deg": math.degrees,
-    "deg2rad": math.radians,
-    "absolute": abs,
-    "conjugate": complex_functions.conjugate,
-    "floor": entities.float_floor,
-    "trunc": entities.float_trunc,
-    "rint": entities.float_round,
-    "minimum": prelude.minimum,
-    "maximum": prelude.maximum,
-    "logical_not": operator.not_,
-    "divmod": divmod,
-    "modf": math.modf,
-    "frexp": math.frexp,
-    "ldexp": math.ldexp,
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
-    "power": operator.pow,
-    "negative": operator.neg,
-    "positive": operator.pos,
-    "bitwise_count": numbers.bit_count,
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
-    "left_shift": operator.lshift,
-    "right_shift": operator.rshift,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
-_OF_NUMPY: dict[object, Callable[..., Any]] = {
-    **{
-        getattr(np, name): function
-        for name, function in ({name: getattr(math, name) for name in _SAME_NAME} | _NAMES).items()
-        if hasattr(np, name)
-    },
-    np.angle: complex_functions.angle,
-    np.clip: numbers.clip,
-    np.where: numbers.where,
-    np.round: complex_functions.rounded,
-    np.around: complex_functions.rounded,
-    np.isclose: numbers.are_close,
-}
-"""The function that implements each function of NumPy."""
-OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
-    **complex_functions.OF_MATH,
-    **complex_functions.ORDERED,
-    numbers.sign: complex_functions.sign,
-}
-"""For such an implementation, the one for complex numbers if it is another one."""
 
 
 # Functions of `math` that take only integers. With constants, their results are exact, like those of operators.
@@ -192,7 +121,7 @@ def _of_integers(
         if factors > LARGEST_BITS:
             raise too_large()
     folded = fold(frame, function, cells) if not named else None
-    return folded or frame.program.call(frame, numbers.REPLACEMENTS[function], positional, named)
+    return folded or frame.program.call(frame, table.FUNCTIONS[function], positional, named)
 
 
 _PRODUCTS = (math.factorial, math.perm, math.comb)
@@ -202,35 +131,38 @@ _OF_INTEGERS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.i
 # Builtins that take iterators, types or functions. Each rule has the signature of the builtin, after the frame.
 
 
-def _reducing(function: Any) -> Special:
-    """The rule of a reduction, which takes an iterable; `min` and `max` also take several arguments."""
+def _reduced(
+    function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    """The rule of a reduction, such as `sum`, whose first argument is an iterable."""
+    items = [*map(frame.as_iterable, positional[:1]), *positional[1:]]
+    return frame.program.call(frame, table.FUNCTIONS[function], items, named)
 
-    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        items = [*map(frame.as_iterable, positional[:1]), *positional[1:]]
-        if function not in standard.ONE_ARGUMENT:
-            return frame.program.call(frame, standard.REPLACEMENTS[function], items, named)
-        compared = (
-            isinstance(cell.known.type, Tuple | Struct) or isinstance(cell.known.value, Named) or is_list(cell.known)
-            for cell in positional
-        )  # with `<`, as Python does
-        if len(positional) != 1 and not named and not any(compared):
-            return frame.call_plain(constant(function), positional, named)
-        name = function.__name__
-        if len(positional) != 1 and "default" in named:
-            raise CompileError(
-                f"{name} takes default= only with a single argument", help=f"write {name}((a, b, …), default=c)"
-            )
-        found = items[0] if len(positional) == 1 else frame.tuple(positional)
-        if isinstance(found.known.type, Number):
-            raise CompileError(
-                f"{name} of one argument takes a tuple, a range or an array, not {found.known}",
-                help=f"write {name}(a, b, …)",
-            )
-        if isinstance(found.known.type, Tuple) and not found.known.items and "default" not in named:
-            raise CompileError(f"{name}() of an empty sequence has no value", help=f"write {name}(…, default=0)")
-        return frame.program.call(frame, standard.ONE_ARGUMENT[function], [found], named)
 
-    return special
+def _extreme(
+    function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    """The rule of `min` and `max`, which take an iterable or several arguments."""
+    compared = (
+        isinstance(cell.known.type, Tuple | Struct) or isinstance(cell.known.value, Named) or is_list(cell.known)
+        for cell in positional
+    )  # with `<`, as Python does
+    if len(positional) != 1 and not named and not any(compared):
+        return _call_row(frame, function, positional)
+    name = function.__name__
+    if len(positional) != 1 and "default" in named:
+        raise CompileError(
+            f"{name} takes default= only with a single argument", help=f"write {name}((a, b, …), default=c)"
+        )
+    items = frame.as_iterable(positional[0]) if len(positional) == 1 else frame.tuple(positional)
+    if isinstance(items.known.type, Number):
+        raise CompileError(
+            f"{name} of one argument takes a tuple, a range or an array, not {items.known}",
+            help=f"write {name}(a, b, …)",
+        )
+    if isinstance(items.known.type, Tuple) and not items.known.items and "default" not in named:
+        raise CompileError(f"{name}() of an empty sequence has no value", help=f"write {name}(…, default=0)")
+    return frame.program.call(frame, table.FUNCTIONS[function], [items], named)
 
 
 def _next(frame: Frame, iterator: Cell, default: Cell | None = None, /) -> Cell:
@@ -258,11 +190,11 @@ def _iter(frame: Frame, iterable: Cell, /) -> Cell:
 
 
 def _getattr(frame: Frame, owner: Cell, name: Cell, /, *default: Cell) -> Cell:
-    found = _attribute(frame, owner, name)
-    if isinstance(found, Cell):
-        return found
+    attribute = _attribute(frame, owner, name)
+    if isinstance(attribute, Cell):
+        return attribute
     if not default:
-        raise found
+        raise attribute
     return default[0]
 
 
@@ -336,24 +268,24 @@ _CLASSES: dict[object, type] = {
 
 
 def _type(frame: Frame, value: Cell, /) -> Cell:
-    found = type_of(value.known)
-    if found is None:
+    cls = type_of(value.known)
+    if cls is None:
         raise CompileError(
             f"{value.known} has no type that device code can name",
             help="use the type of an item: type(next(x))",
         )
-    return frame.literal(found)
+    return frame.literal(cls)
 
 
 def _isinstance(_: Frame, value: Cell, kinds: Cell, /) -> Cell:
     known = value.known
-    wanted: Any = kinds.known.python
-    found: Any = None if isinstance(known.type, Static) else type_of(known)
-    classes = (found, Dim3) if found is Dim3.__base__ else (found,)  # any uint32x3 is a Dim3
+    classes_to_test: Any = kinds.known.python
+    cls: Any = None if isinstance(known.type, Static) else type_of(known)
+    classes = (cls, Dim3) if cls is Dim3.__base__ else (cls,)  # any uint32x3 is a Dim3
     try:
-        if found is None:
-            return Cell(constant(isinstance(known.value, wanted)))
-        return Cell(constant(any(issubclass(each, wanted) for each in classes)))
+        if cls is None:
+            return Cell(constant(isinstance(known.value, classes_to_test)))
+        return Cell(constant(any(issubclass(base, classes_to_test) for base in classes)))
     except TypeError:
         raise CompileError(
             f"isinstance compares with types, not with {kinds.known}", help="name a type, or a tuple of types"
@@ -367,19 +299,19 @@ def _bool(frame: Frame, value: Cell | None = None, /) -> Cell:
 def _abs(frame: Frame, x: Cell, /) -> Cell:
     """`abs`, which applies to vectors element by element."""
     if isinstance(x.known.type, Vector):
-        return vectors.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), [x])
-    return frame.call_plain(constant(abs), [x], {})
+        return vectors.elementwise(frame, lambda parts: _call_row(frame, abs, parts), [x])
+    return _call_row(frame, abs, [x])
 
 
 def _complex(frame: Frame, real: Cell | None = None, imag: Cell | None = None) -> Cell:
-    given = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
-    return frame.call_plain(constant(complex), given, {})
+    parts = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
+    return _call_row(frame, complex, parts)
 
 
 def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
     type = number.known.type
     if ndigits is None or ndigits.known.type == NONE or not isinstance(type, Number) or type.is_complex:
-        return frame.call_plain(constant(round), [number], {})
+        return _call_row(frame, round, [number])
     if not isinstance(ndigits.known.type, Number) or not (ndigits.known.type.is_integer or ndigits.known.type == BOOL):
         raise CompileError(f"the digits of round must be an integer, not {ndigits.known}", help="convert it: int(…)")
     value, count = number.known.value, ndigits.known.value
@@ -407,7 +339,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
     items = frame.as_iterable(items)
     if isinstance(items.known.type, Range):
         return frame.run(standard.length_of_range, *frame.fields(items))
-    return frame.call_plain(constant(len), [items], {})
+    return _call_row(frame, len, [items])
 
 
 def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) -> Cell:
@@ -425,8 +357,14 @@ def _call_partial(
 ) -> Cell:
     """Calls a `functools.partial` object of the host."""
     first = [frame.literal(value) for value in partial.args]
-    given = {name: frame.literal(value) for name, value in partial.keywords.items()}
-    return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
+    keywords = {name: frame.literal(value) for name, value in partial.keywords.items()}
+    return frame.call(frame.literal(partial.func), [*first, *positional], keywords | dict(named))
+
+
+def _of_library(
+    function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    return frame.program.call(frame, function, positional, named)
 
 
 def _of_cmath(
@@ -440,13 +378,13 @@ def _of_numpy(
     function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 ) -> Cell:
     if any(map(complexes.is_complex, positional)):
-        function = OF_COMPLEX.get(function, function)
+        function = complex_functions.OF_NUMPY.get(function, function)
     return frame.call(Cell(constant(function)), positional, named)
 
 
 def _hypot(frame: Frame, /, *coordinates: Cell) -> Cell:
     if len(coordinates) == 2:
-        return frame.call_plain(constant(math.hypot), coordinates, {})
+        return _call_row(frame, math.hypot, coordinates)
     return frame.run(numbers.length_of, *coordinates)
 
 
@@ -523,38 +461,44 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     zip: _zip,
 }
 """The rules of builtins, which have their signatures after the frame."""
-_REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 BUILTINS: dict[object, Special] = {
+    **{function: partial(_of_library, of_library) for function, of_library in table.FUNCTIONS.items()},
     **{function: while_compiling(function) for function in PURE},
     **{function: partial(_of_integers, function) for function in _OF_INTEGERS},
+    **{function: partial(_reduced, function) for function in (sum, any, all, math.prod, math.fsum)},
+    **{function: partial(_extreme, function) for function in (min, max)},
     **{function: partial(_of_cmath, function) for function in complex_functions.FUNCTIONS},
-    **{function: partial(_of_numpy, of_numbers) for function, of_numbers in _OF_NUMPY.items()},
-    **{function: _reducing(function) for function in _REDUCTIONS},
+    **{function: partial(_of_numpy, of_numbers) for function, of_numbers in table.NUMPY.items()},
     **{function: declared(rule, function.__name__) for function, rule in _DECLARED.items()},
 }
 """The rules for calls of functions and classes of Python, NumPy and this package."""
+_BY_IDENTITY = {id(entity): rule for entity, rule in BUILTINS.items()}
 
 
 _DISPATCHING: tuple[Any, ...] = (
     abs, bool, complex, divmod, float, int, len, pow, reversed, round, math.ceil, math.floor, math.trunc
 )  # fmt: skip
-_SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING}
+_SPECIAL_METHODS = {id(builtin): f"__{builtin.__name__}__" for builtin in _DISPATCHING}
 
 
 _ARRAY_METHODS = frozenset(("astype", "copy", "reshape", "view"))
 """The methods of host arrays that are called at compile time. Arrays have all but `copy` in device code, too."""
 
 
-def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
+def _method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
     """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
     if not positional or not isinstance(struct := positional[0].known.type, Struct):
         return None
-    name = entry_of(_SPECIAL_METHODS, entity)
+    name = _SPECIAL_METHODS.get(id(entity))
     return None if name is None else frame.method_of(struct, name)
 
 
-def find(frame: Frame, entity: object) -> Special | None:
-    """The rule for calls of an entity, or None."""
+def _rule_of(frame: Frame, entity: object) -> Special | None:
+    """The rule for calls of an object of the host: its own, or that of its class. None for Python functions."""
+    if (rule := _BY_IDENTITY.get(id(entity))) is not None:
+        return rule
+    if (row := table.row_of_entity(entity)) is not None:
+        return partial(call_row, row)
     if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
         raise CompileError(
             "functools.singledispatch selects a function at run time, which device code cannot do",
@@ -573,15 +517,40 @@ def find(frame: Frame, entity: object) -> Special | None:
     if isinstance(entity, MethodType):
         function, owner = frame.literal(entity.__func__), Cell(constant(entity.__self__))
         return lambda frame, positional, named: frame.call(function, [owner, *positional], named)
-    return entry_of(BUILTINS, entity)
+    if isinstance(entity, Aligned):
+        return lambda frame, positional, named: frame.call(frame.literal(entity.type), positional, named)
+    return None
 
 
-def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell | None:
-    """Calls an entity that has its own rule, or a special method of its first argument. Returns None for any other."""
-    method = method_for(frame, entity, positional) or composites.overload_of(
-        frame, entity, [*positional, *named.values()]
-    )
-    if method is not None:
-        return frame.program.call(frame, method, positional, named)
-    rule = find(frame, entity)
-    return None if rule is None else rule(frame, positional, named)
+def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a value."""
+    function = frame.now(function)
+    if frame.policy is not None:
+        function, positional, named = frame.policy.call(frame, function, positional, named)
+    known = function.known
+    if isinstance(known.type, Static):
+        return _call_entity(frame, known.value, positional, named)
+    if isinstance(known.type, Bundle):
+        return call_bundle(frame, function, positional, named)
+    if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
+        return frame.program.call(frame, method, [function, *positional], named)
+    raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
+
+
+def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls an object of the host by its rule, by a struct's method or overload, or as a Python function."""
+    if entity is replace:
+        return composites.replace(frame, positional, named)
+    if isinstance(entity, type) and is_struct(entity):
+        return composites.construct(frame, model_of(entity), positional, named)
+    arguments = [*positional, *named.values()]
+    own = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
+    if own is not None:
+        return frame.program.call(frame, own, positional, named)
+    rule = _rule_of(frame, entity)
+    if rule is not None:
+        return rule(frame, positional, named)
+    if isinstance(entity, functions.Func) and entity.options.interop:
+        for cell in arguments:
+            conditions.describable(frame, cell)
+    return frame.program.call(frame, entity, positional, named)

@@ -15,27 +15,24 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.device import inline_ptx
-from cuda_device.device.constant_parameters import constant_as
-from cuda_device.device.functions import Extern, Func, fixed
-from cuda_device.device.parameters import defaults_of, parameter_names
+from cuda_device.device.functions import Extern, fixed
+from cuda_device.device.parameters import constant_as, defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind_call as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, loops, references
+from cuda_device.infer import closures, conditions, loops, references
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.constants import fit
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.frame import CallContext, Cell, Frame
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
-from cuda_device.library.table import row_of_entity
 from cuda_device.types.abi import representation
-from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of, number_of
+from cuda_device.types.host import alike, host_type_of, number_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
-from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type
-from cuda_device.types.struct_classes import replace
+from cuda_device.types.model import NONE, Array, NoneType, Number, Struct, Tuple, Type
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
@@ -50,39 +47,9 @@ def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
     return special
 
 
-def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a value."""
-    function = frame.now(function)
-    if frame.policy is not None:
-        function, positional, named = frame.policy.call(frame, function, positional, named)
-    known = function.known
-    if isinstance(known.type, Bundle) and isinstance(known.value, Method):
-        return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
-    if isinstance(known.type, Bundle):
-        return call_bundle(frame, function, positional, named)
-    if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
-        return frame.program.call(frame, method, [function, *positional], named)
-    if not isinstance(known.type, Static):
-        raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
-    if known.value is replace:
-        return composites.replace(frame, positional, named)
-    if isinstance(known.value, type) and is_struct(known.value):
-        return composites.construct(frame, model_of(known.value), positional, named)
-    if type(known.value) is Aligned:
-        return call(frame, frame.literal(known.value.type), positional, named)
-    result = frame.special(known.value, positional, named)
-    return result if result is not None else call_plain(frame, known, positional, named)
-
-
-def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a row of the device tables, or a Python function."""
-    row = row_of_entity(known.value)
-    if row is None:
-        if isinstance(known.value, Func) and known.value.options.interop:
-            for cell in (*positional, *named.values()):
-                conditions.describable(frame, cell)
-        return frame.program.call(frame, known.value, positional, named)
-    if frame.refers_to_records:
+def call_row(row: Intrinsic, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls an entity of the device tables."""
+    if frame.policy is not None and frame.policy.references:
         positional = [references.value_of(frame, cell) for cell in positional]
     folded = fold(frame, row.entity, positional) if row.folds and not named else None
     if folded is not None:
@@ -107,7 +74,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
 def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
     """Calls a predicate, and returns its truth value. A predicate may also be a bool."""
     is_answer = isinstance(predicate.known.type, Number)
-    cell = predicate if is_answer else call(frame, predicate, (), {})
+    cell = predicate if is_answer else frame.call(predicate, (), {})
     if not isinstance(cell.known.type, Number):
         raise CompileError(
             f"{name} of {row.name} returns {cell.known}, not a bool", help="return a comparison, or bool(…)"
@@ -169,20 +136,22 @@ def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
 
 
 def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a nested function or a partial function."""
+    """Calls a bound method, a partial function or a nested function."""
     meaning = function.known.value
+    if isinstance(meaning, Method):
+        return call_method(frame, frame.field(function, 0), meaning.name, positional, named)
     if isinstance(meaning, Partial):
         target, *first = frame.fields(function)
         split = len(first) - len(meaning.names)
-        given = dict(zip(meaning.names, first[split:], strict=True))
-        return call(frame, target, [*first[:split], *positional], given | dict(named))
+        keywords = dict(zip(meaning.names, first[split:], strict=True))
+        return frame.call(target, [*first[:split], *positional], keywords | dict(named))
     if not isinstance(meaning, NestedFunction):
         raise CompileError(f"{meaning} cannot be called", help="call a function")
     defaults, captured = closures.parts(frame, function)
     cells = bind(frame, meaning.function, positional, named, defaults)
     if loops.is_generator_function(meaning.function):
         return loops.generator(frame, function, meaning.function, cells)
-    return frame.program.enter(frame, meaning.function, cells, meaning, captured)
+    return frame.program.enter(frame, meaning.function, cells, CallContext(meaning), captured)
 
 
 def bind(
@@ -195,18 +164,18 @@ def bind(
     """Binds arguments to the parameters of a Python function. Returns a cell for each parameter."""
     signature = _signature(function.__code__, tuple(defaults))
     is_method = function.__code__.co_varnames[:1] == ("self",)
-    given = bind_to_signature(signature, table.shown(function), positional, named, is_method).arguments
+    arguments = bind_to_signature(signature, table.shown(function), positional, named, is_method).arguments
     cells: list[Cell] = []
     # In the order of `parameter_names`, whose last ones are those of `*args` and `**kwargs`.
     for parameter in sorted(signature.parameters.values(), key=lambda each: each.kind in _REST):
         name = parameter.name
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            cells.append(frame.tuple(given.get(name, ())))
+            cells.append(frame.tuple(arguments.get(name, ())))
         elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            more = given.get(name, {})
+            more = arguments.get(name, {})
             cells.append(frame.as_object(frame.bundle(Keywords(tuple(more)), list(more.values()))))
         else:
-            cells.append(given[name] if name in given else _default(frame, function, defaults[name]))
+            cells.append(arguments[name] if name in arguments else _default(frame, function, defaults[name]))
     return cells
 
 
@@ -226,7 +195,8 @@ def _signature(code: CodeType, optional: tuple[str, ...]) -> inspect.Signature:
     plain = inspect.signature(FunctionType(code, {}, None, None, tuple(CellType() for _ in code.co_freevars)))
     return plain.replace(
         parameters=[
-            each.replace(default=_Optional()) if each.name in optional else each for each in plain.parameters.values()
+            parameter.replace(default=_Optional()) if parameter.name in optional else parameter
+            for parameter in plain.parameters.values()
         ]
     )
 
@@ -299,8 +269,8 @@ def converted(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
             converted(frame, frame.field(cell, i), element, f"{what}[{i}]") for i, element in enumerate(wanted.elements)
         ]
         operands = [frame.materialise(part, part.known.type) for part in parts]
-        made = of_type(Tuple(tuple(part.known.type for part in parts)))
-        return frame.emit(ops.MAKE, made, *operands) if operands else cell
+        tuple_facts = of_type(Tuple(tuple(part.known.type for part in parts)))
+        return frame.emit(ops.MAKE, tuple_facts, *operands) if operands else cell
     if (
         isinstance(wanted, Struct)
         and isinstance(known.type, Struct)
@@ -317,19 +287,19 @@ def converted(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
     return Cell(of_type(wanted), frame.materialise(cell, wanted))
 
 
-def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: str) -> None:
+def _check_array(frame: Frame, cell: Cell, array: Array, wanted: Array, what: str) -> None:
     """Raises `CompileError` unless a C++ function can take an array: in any memory, with strides of whole elements."""
-    if (given.dtype, given.ndim) != (wanted.dtype, wanted.ndim):
+    if (array.dtype, array.ndim) != (wanted.dtype, wanted.ndim):
         raise CompileError(
-            f"{what} is an array of {wanted.ndim} dimensions of {wanted.dtype}, not {given}",
+            f"{what} is an array of {wanted.ndim} dimensions of {wanted.dtype}, not {array}",
             help="pass such an array, or change the declaration",
         )
-    if given.readonly and not wanted.readonly:
+    if array.readonly and not wanted.readonly:
         raise CompileError(
             f"{what} is an array that C++ may write to, and this one is read-only",
             help="write ArrayType(…, readonly=True) in the stub, where C++ has const elements",
         )
-    if given.align and given.align < align_of(given.dtype):
+    if array.align and array.align < align_of(array.dtype):
         raise CompileError(
             f"{what}: the memory of this array is less aligned than C++ requires",
             help="copy the array on the host, or make its dtype with align=True",

@@ -18,16 +18,14 @@ from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types.host import alike, given_members, host_of, host_type_of, members_of, overloads_key
+from cuda_device.types.host import alike, becomes, given_members, host_of, host_type_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
+from cuda_device.types.layout import has_arrays, has_identity, machine, parts, rebuilt, with_arrays
 from cuda_device.types.model import (
     BOOL,
     NONE,
     Array,
-    NoneType,
     Number,
-    NumberKind,
     Pointer,
     Ref,
     Struct,
@@ -37,14 +35,6 @@ from cuda_device.types.model import (
     Vector,
 )
 from cuda_device.types.vector_classes import AXES
-
-
-def scalar(frame: Frame, cell: Cell) -> Cell:
-    """Reads the number in a 0-d array of numbers. Returns other values unchanged."""
-    array = cell.known.type
-    if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
-        return cell
-    return frame.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
 
 
 def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -67,18 +57,16 @@ def _bound(
 ) -> list[Cell]:
     """A cell for each member of a struct or named tuple."""
     try:
-        given = given_members(owner, names, defaults, positional, named)
+        members = given_members(owner, names, defaults, positional, named)
     except TypeError as error:
         raise CompileError(str(error), help=f"its members are {', '.join(names)}") from None
-    return [given[name] if name in given else frame.literal(defaults[name]) for name in names]
+    return [members[name] if name in members else frame.literal(defaults[name]) for name in names]
 
 
 def composite(frame: Frame, struct: Struct, cells: Sequence[Cell]) -> Cell:
     """A struct of its members, whose arrays keep their types."""
     if has_arrays(struct):
-        pairs = zip(struct.fields, cells, strict=True)
-        fields = tuple(with_fields(field, type=with_arrays(field.type, cell.known.type)) for field, cell in pairs)
-        struct = with_fields(struct, fields=fields)
+        struct = rebuilt(struct, map(with_arrays, parts(struct), (cell.known.type for cell in cells)))
     return frame.composite(struct, cells)
 
 
@@ -105,11 +93,11 @@ def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
     if struct.host is None:
         return None
     frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
-    found = vars(struct.host).get(name)
-    found = getattr(found, "underlying", found)
+    method = vars(struct.host).get(name)
+    method = getattr(method, "underlying", method)
     # `struct` adds methods such as `__eq__` to every class.
-    is_own = isinstance(found, FunctionType) and not found.__module__.startswith("cuda_device.types.")
-    return found if is_own else None
+    is_own = isinstance(method, FunctionType) and not method.__module__.startswith("cuda_device.types.")
+    return method if is_own else None
 
 
 def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> FunctionType | None:
@@ -118,9 +106,9 @@ def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> Function
         if host is None:
             continue
         name = overloads_key(entity)
-        found = vars(host).get(name, MISSING)
-        frame.program.depend(host, name, found)
-        for what, function, wanted in found if isinstance(found, tuple) else ():
+        overloads = vars(host).get(name, MISSING)
+        frame.program.depend(host, name, overloads)
+        for what, function, wanted in overloads if isinstance(overloads, tuple) else ():
             if what is entity and len(wanted) >= len(cells) and all(map(_fits, cells, wanted)):
                 return function  # type: ignore[no-any-return]
     return None
@@ -128,18 +116,14 @@ def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> Function
 
 def _fits(cell: Cell, wanted: Type | None) -> bool:
     """Whether an argument fits a parameter of an overload."""
-    given = cell.known.type
+    actual = cell.known.type
     if wanted is None:
         return True
     if isinstance(wanted, Array):
-        return isinstance(given, Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)
+        return isinstance(actual, Array) and (actual.dtype, actual.ndim) == (wanted.dtype, wanted.ndim)
     if isinstance(wanted, Struct):
-        return host_of(given) is host_of(wanted)
-    try:
-        check_member(cell.known, wanted, "")
-    except CompileError:
-        return False
-    return True
+        return host_of(actual) is host_of(wanted)
+    return _takes(wanted, actual)
 
 
 def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
@@ -154,46 +138,49 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
 
 def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
     """Converts between a class and `align(class, n)`, which differ only in layout. Returns other values unchanged."""
-    given = cell.known.type
-    if given == wanted or not (isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted)):
+    actual = cell.known.type
+    if actual == wanted or not (isinstance(wanted, Struct) and isinstance(actual, Struct) and alike(actual, wanted)):
         return cell
     return composite(frame, wanted, frame.fields(cell))
 
 
-def _points_alike(given: Pointer, wanted: Pointer) -> bool:
-    """Whether C++ converts a pointer implicitly: to the same element type or `void*`, without dropping `const`."""
-    return (given.dtype == wanted.dtype or wanted.dtype == NONE) and (wanted.readonly or not given.readonly)
+def _takes(wanted: Type, actual: Type) -> bool:
+    """Whether a member of type `wanted` takes values of type `given`: builtin numbers of its kind or a lower one, and its format.
+
+    Pointers convert as in C++: to the same element type or `void*`, without dropping `const`.
+    """
+    match wanted, actual:
+        case Number(), Number():
+            return machine(actual) == machine(wanted) or (actual.builtin and becomes(actual, wanted))
+        case Pointer(), Pointer():
+            return wanted.dtype in (actual.dtype, NONE) and (wanted.readonly or not actual.readonly)
+        case Array(), Array():
+            return actual in (wanted, with_fields(wanted, readonly=False))
+        case Tuple(elements), Tuple(others) if len(elements) == len(others):
+            return all(map(_takes, elements, others))
+    return actual == wanted
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:
     """Raises `CompileError` unless a value can be a member of type `wanted`.
 
-    Members take builtin numbers of their kind or a lower one. Other values must have the type of the member, or its format:
-    an `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
+    An `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
     """
-    given = known.type
-    if isinstance(wanted, Array) and given in (wanted, with_fields(wanted, readonly=False)):
+    actual = known.type
+    if _takes(wanted, actual):
         return
-    if isinstance(wanted, Pointer) and isinstance(given, Pointer) and _points_alike(given, wanted):
-        return
-    if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
-        return
-    if isinstance(wanted, Number) and isinstance(given, Number):
-        integral = given.kind is NumberKind.INT and wanted.kind is NumberKind.UINT
-        if (given.builtin and (given.kind <= wanted.kind or integral)) or machine(given) == machine(wanted):
-            return
-    if isinstance(wanted, Tuple) and isinstance(given, Tuple) and len(wanted.elements) == len(given.elements):
+    if isinstance(wanted, Tuple) and isinstance(actual, Tuple) and len(wanted.elements) == len(actual.elements):
         for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):
             check_member(item, element, f"{what}[{i}]")
         return
-    if isinstance(wanted, Struct) and isinstance(given, Struct) and wanted.host and wanted.name == given.name:
+    if isinstance(wanted, Struct) and isinstance(actual, Struct) and wanted.host and wanted.name == actual.name:
         raise CompileError(
             f"{what} is of type {wanted.name}, and this value is of another class with that name",
             help="use one class for both: if the class was redefined, create the array or the value again",
         )
     name = wanted.name if isinstance(wanted, Struct) else str(wanted)
     if isinstance(wanted, Pointer):
-        raise CompileError(f"{what} is a {wanted}, not {known}", help=_help_with_pointer(given, wanted))
+        raise CompileError(f"{what} is a {wanted}, not {known}", help=_help_with_pointer(actual, wanted))
     is_class = isinstance(wanted, (Number, Struct))
     raise CompileError(
         f"{what} is of type {name}, not {known}",
@@ -201,13 +188,13 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
     )
 
 
-def _help_with_pointer(given: Type, wanted: Pointer) -> str:
+def _help_with_pointer(actual: Type, wanted: Pointer) -> str:
     """The help for a value that is not such a pointer."""
-    if isinstance(given, Array):
+    if isinstance(actual, Array):
         return "write x.pointer(), or x.pointer(i) for a later element"
-    if isinstance(given, Pointer) and given.readonly and not wanted.readonly:
+    if isinstance(actual, Pointer) and actual.readonly and not wanted.readonly:
         return "a read-only pointer stays read-only: declare pointer(T, readonly=True) where C++ has T const*"
-    return "write p.cast(T)" if isinstance(given, Pointer) else "pass a pointer, such as x.pointer()"
+    return "write p.cast(T)" if isinstance(actual, Pointer) else "pass a pointer, such as x.pointer()"
 
 
 def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

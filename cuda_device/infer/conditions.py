@@ -21,16 +21,16 @@ from cuda_device.types.model import Array, Layout, Space, Tuple
 
 def _require(
     frame: Frame,
-    condition: Callable[..., Any],
+    condition: str | Callable[..., Any],
     cells: Sequence[Cell],
     message: str,
     *values: Cell,
     help: str,
     always: bool = False,
 ) -> None:
-    """Checks a condition of cells. In the message, `{0}` and `{1}` stand for `values`."""
+    """Checks a condition of cells, an operator or a function. In the message, `{0}` and `{1}` stand for `values`."""
     if frame.program.checked or always:
-        holds = frame.run(condition, *cells)
+        holds = frame.operate(condition, *cells) if isinstance(condition, str) else frame.run(condition, *cells)
         frame.check(holds, message, *values, help=help, always=always)
 
 
@@ -60,7 +60,8 @@ def shift(frame: Frame, count: Cell) -> None:
     if isinstance(value, int) and value < 0:
         raise CompileError(f"the count of a shift cannot be negative: {value}", help=help)
     if not count.known.nonneg:
-        _require(frame, prelude.is_length, (count,), "the count of a shift cannot be negative: {0}", count, help=help)
+        message = "the count of a shift cannot be negative: {0}"
+        _require(frame, ">=", (count, Cell(constant(0))), message, count, help=help)
 
 
 def step(frame: Frame, cell: Cell) -> None:
@@ -86,7 +87,7 @@ def unpacked(frame: Frame, length: Cell, count: int) -> None:
     """Checks the length of an array that is unpacked into `count` names."""
     message = f"an array of length {{0}} cannot be unpacked into {count} names"
     cells = length, Cell(constant(count))
-    _require(frame, prelude.is_equal, cells, message, length, help="unpack a slice of it: x[:n]")
+    _require(frame, "==", cells, message, length, help="unpack a slice of it: x[:n]")
 
 
 def lane(frame: Frame, index: Cell) -> None:
@@ -95,7 +96,7 @@ def lane(frame: Frame, index: Cell) -> None:
     _require(frame, prelude.is_lane, (index,), message, index, help="write i & 31, or test it")
 
 
-def viewed(frame: Frame, array: Cell, step: Cell, size: Cell, old: int, new: int) -> None:
+def viewed(frame: Frame, array: Cell[Array], step: Cell, size: Cell, old: int, new: int) -> None:
     """Checks that the last axis, of `size` bytes and with this `step`, can be viewed as elements of `new` bytes, not `old`."""
     if array.type.layout is Layout.STRIDED:
         message = f"the last axis has a step of {{0}} bytes, not of {old}: it cannot be viewed in this way"
@@ -113,9 +114,9 @@ def reshaped(frame: Frame, type: Array, total: Cell, lengths: Sequence[Cell], re
     """
     for length in lengths:
         if not length.known.nonneg:
-            help = "use lengths of 0 or more, and -1 at most once"
-            _require(frame, prelude.is_length, (length,), "a length of a shape cannot be {0}", length, help=help)
-    condition: Callable[..., Any] = prelude.is_multiple if is_open else prelude.is_equal
+            message, help = "a length of a shape cannot be {0}", "use lengths of 0 or more, and -1 at most once"
+            _require(frame, ">=", (length, Cell(constant(0))), message, length, help=help)
+    condition = prelude.is_multiple if is_open else "=="
     message = "an array of {0} elements cannot be reshaped to one of {1} elements"
     if is_open:
         message = "an array of {0} elements cannot be reshaped: the lengths that are given have the product {1}"

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -31,28 +31,25 @@ from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.suspension import POSITION
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import functions
-from cuda_device.device.constant_parameters import const_parameters
 from cuda_device.device.functions import Extern, Func, Kernel
-from cuda_device.device.parameters import defaults_of, parameter_names
+from cuda_device.device.parameters import const_parameters, defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.infer import calls, closures, loops, objects, precision
-from cuda_device.infer.body import PLAIN, Body, CallContext
+from cuda_device.infer.body import Body, Specialisation
 from cuda_device.infer.calls import as_constant, bind
-from cuda_device.infer.contents import contents_of
 from cuda_device.infer.dependencies import Dependency
-from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, is_static
-from cuda_device.infer.meanings import NestedFunction, Origin
+from cuda_device.infer.frame import CallContext, Cell, Frame, NeverReturns, Program, is_static
+from cuda_device.infer.meanings import Origin
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import dominance, ops
-from cuda_device.ir.nodes import Function, Module, Op, Value
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.ir.nodes import Module, Op, Value
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import table
 from cuda_device.library.table import row_of_entity
 from cuda_device.types.known import (
     Identity,
     Known,
-    State,
     Undefined,
     constant,
     describe,
@@ -103,26 +100,6 @@ _RECURSION = 64
 _CONSTANT_VARIANTS = 32
 
 
-@dataclass(slots=True, eq=False)
-class Specialisation:
-    """A function for given arguments. While its body is inferred, `result` and the `changed` objects rise in the lattice.
-
-    `used_early` says that a recursive call used the result before it was final.
-    """
-
-    name: str
-    source: FunctionType
-    arguments: tuple[Known, ...]
-    variant: CallContext = PLAIN
-    result: State = field(default_factory=Undefined)
-    function: Function | None = None
-    error: CompileError | None = None
-    changed: frozenset[Identity] = frozenset()
-    kernel: bool = False
-    outermost: bool = False
-    used_early: bool = False
-
-
 def run(
     source: FunctionType,
     arguments: Sequence[Known],
@@ -136,7 +113,7 @@ def run(
     The main function of an `interop` module has a prototype. The target of the host is None. For `options` see `Program`.
     """
     program = Inference(target, **options)
-    main = program.specialise(source, tuple(arguments))
+    main = program.specialise(source, tuple(arguments), CallContext())
     main.kernel, main.outermost = kernel, True
     program.infer(main)
     if main.error is not None:
@@ -165,7 +142,6 @@ class Inference(Program):
     def __init__(self, target: SMSelector | None, **options: Any) -> None:
         super().__init__(target, **options)
         self.row = row_of_entity
-        self.contents_of = contents_of
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}
@@ -189,7 +165,7 @@ class Inference(Program):
         where = (
             (frame.where or frame.location) if source.__module__ in table.NAMES and _raises(source.__code__) else None
         )
-        return self._call(frame, source, cells, CallContext(where=where))
+        return self.enter(frame, source, cells, CallContext(where=where), {})
 
     def link(self, function: Extern) -> None:
         """Records that the program calls a function of CUDA C++."""
@@ -204,23 +180,12 @@ class Inference(Program):
     def enter(
         self,
         frame: Frame,
-        function: FunctionType,
-        cells: Sequence[Cell],
-        code: NestedFunction | None = None,
-        captured: Mapping[Origin, Cell] = MappingProxyType({}),
-        reading: str = "",
-    ) -> Cell:
-        """Calls a function with bound arguments. `captured` are the values that a closed function captured."""
-        return self._call(frame, function, cells, CallContext(code, reading), captured)
-
-    def _call(
-        self,
-        frame: Frame,
         source: FunctionType,
         cells: Sequence[Cell],
         variant: CallContext,
-        captured: Mapping[Origin, Cell] = MappingProxyType({}),
+        captured: Mapping[Origin, Cell],
     ) -> Cell:
+        """Calls a function with bound arguments. `captured` are the values that a closed function captured."""
         types = const_parameters(source)
         constants = {*types, *([POSITION] if variant.reading else [])}
         cells = cells if variant.reading else _converted(frame, source, types, cells)
@@ -231,24 +196,20 @@ class Inference(Program):
             captured = closures.environment(frame, cells, variant.code)
         cells, variant = [*cells, *captured.values()], replace(variant, captured=tuple(captured))
         names = _names(source, variant)
-        given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
-        inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
-        known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
-        cells = [
-            cell if cell.known == k or is_static(k) else Cell(k, frame.carry(cell, k))
-            for cell, k in zip(cells, known, strict=True)
-        ]
+        reached = dict.fromkeys(identity for cell in cells for identity in identities(cell.known))
+        in_callee = {identity: Identity(("argument", number)) for number, identity in enumerate(reached)}
+        known = self._generalise(source, names, [renamed(cell.known, in_callee) for cell in cells], constants)
         spec = self.specialise(source, known, variant)
         cell = self._result(frame, spec, cells)
-        if not given:
-            return objects.from_callee(frame, cell, {})
-        outside = {name: each for each, name in inside.items()}
-        result, *now = (objects.from_callee(frame, each, outside) for each in frame.fields(cell))
-        changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
-        for number, each in changed:
-            frame.change(each, now[number])
-        if variant.reading:
-            frame.left = {each: now[number + len(given)] for number, each in changed}
+        in_caller = {name: identity for identity, name in in_callee.items()}
+        if not reached:
+            return objects.from_callee(frame, cell, in_caller)
+        result, *contents = (objects.from_callee(frame, part, in_caller) for part in frame.fields(cell))
+        for number, identity in enumerate(reached):
+            if in_callee[identity] in spec.changed:
+                frame.change(identity, contents[number])
+                if variant.reading:
+                    frame.left[identity] = contents[len(reached) + number]
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
@@ -265,15 +226,12 @@ class Inference(Program):
             raise NeverReturns
         given = zip(cells, spec.arguments, strict=True)
         operands = [frame.carry(cell, known) for cell, known in given if not is_static(known)]
-        if isinstance(spec.result, Undefined):  # it always raises
-            frame.build.append(Op(ops.CALL, operands, [Value(NONE)], {"callee": spec.name}, [], frame.location))
+        known = spec.result if isinstance(spec.result, Known) else None  # of a function that always raises
+        result = None if known is None or is_static(known) else Value(known.type, nonneg=known.nonneg)
+        frame.build.append(Op(ops.CALL, operands, [result or Value(NONE)], {"callee": spec.name}, [], frame.location))
+        if known is None:
             raise NeverReturns
-        assert isinstance(spec.result, Known)
-        result = Value(spec.result.type, nonneg=spec.result.nonneg)
-        if is_static(spec.result):
-            result.type = NONE
-        frame.build.append(Op(ops.CALL, operands, [result], {"callee": spec.name}, [], frame.location))
-        return Cell(spec.result, None if is_static(spec.result) else result)
+        return Cell(known, result)
 
     def _generalise(
         self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Collection[str]
@@ -288,11 +246,8 @@ class Inference(Program):
             variants.add(tuple(known))
         return tuple(known) if tuple(known) in variants else loose
 
-    def specialise(
-        self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext | None = None
-    ) -> Specialisation:
+    def specialise(self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext) -> Specialisation:
         """The specialisation of `source` for `arguments`, which may not have been inferred yet."""
-        variant = variant or PLAIN
         key = (source.__code__, id(source), arguments, variant)
         spec = self.found.get(key)
         if spec is None:
@@ -343,8 +298,7 @@ class Inference(Program):
         again = True
         while again:
             spec.used_early, mark = False, len(self.order)
-            body = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.outermost)
-            function, result, changed = body.run()
+            function, result, changed = Body(self, spec).run()
             if spec.used_early and isinstance(result, Undefined):
                 raise CompileError(
                     f"{spec.source.__qualname__} never returns: it calls itself on every path",
@@ -408,8 +362,6 @@ def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
-    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in table.REPLACEMENTS:
-        function = table.REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         if _is_for_the_host(function):
             ours = function.__module__.startswith("cuda_device.")

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, auto
 from types import FunctionType, MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.constants import REAL_REMEDY, fit
+from cuda_device.infer.contents import contents_of
 from cuda_device.infer.dependencies import HOLDERS, Dependency
 from cuda_device.infer.joins import join
-from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
+from cuda_device.infer.meanings import Named, NestedFunction, Origin, Resumed, Thing, check_apart, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
@@ -25,11 +26,9 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.host import is_struct, model_of
 from cuda_device.types.known import (
     UNKNOWN,
-    Conflict,
     Gaps,
     Identity,
     Known,
-    Undefined,
     Unset,
     bundle_of,
     constant,
@@ -41,7 +40,7 @@ from cuda_device.types.known import (
     of_type,
     tuple_of,
 )
-from cuda_device.types.layout import has_arrays, has_leaves
+from cuda_device.types.layout import has_arrays, has_leaves, parts
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -60,10 +59,25 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.vector_classes import VectorValue
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs, TypeVar
+
+    T_co = TypeVar("T_co", bound=Type, default=Type, covariant=True)
+    K = TypeVar("K", bound=Type, default=Any)
+    C = TypeVar("C", bound=Type)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co")
+    K = TypeVar("K")
+
 
 @dataclass(slots=True)
-class Cell:
-    """The facts about a value of the python level, and the typed value that holds it at run time, if there is one."""
+class Cell(Generic[T_co]):
+    """The facts about a value of the python level, and the typed value that holds it at run time, if there is one.
+
+    A `Cell[Array]` is a value whose type is an `Array`.
+    """
 
     known: Known
     value: Value | None = None
@@ -71,9 +85,14 @@ class Cell:
     """Where the value was read, for a vector, a struct or a part of one in the memory of an array."""
 
     @property
-    def type(self) -> Any:
-        """The type of the value. It is `Any` because the rules of a kind only get values of that kind."""
-        return self.known.type
+    def type(self) -> T_co:
+        """The type of the value."""
+        return self.known.type  # type: ignore[return-value]
+
+
+def is_of(cell: Cell, kind: type[C]) -> TypeIs[Cell[C]]:
+    """Whether the type of a value is of this class."""
+    return isinstance(cell.known.type, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +102,8 @@ class Place:
     value: Value
     base: Cell
     index: Cell | None = None
-
-
-@dataclass(slots=True)
-class Pending:
-    """A variable that is undefined or in conflict, which is an error only if the variable is used."""
-
-    state: Undefined | Conflict
+    writes: int = 0
+    """`Frame.writes` at the time."""
 
 
 class Follows(CompileError):
@@ -136,8 +150,8 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """The operations that values of one kind support, as slots.
+class Kind(Generic[K]):
+    """The operations that values of one kind support, as slots. A `Kind[Array]` is that of values whose type is an `Array`.
 
         x[i]        KINDS[kind of x].getitem(frame, op, x, i)
         a * b       the `binary` of the kind with the higher rank: for a vector and a number that of vectors
@@ -148,29 +162,29 @@ class Kind:
     """
 
     rank: Rank
-    getitem: Callable[[Frame, Op, Cell, Cell], Cell | None] | None = None
+    getitem: Callable[[Frame, Op, Cell[K], Cell], Cell | None] | None = None
     """`x[i]`."""
-    setitem: Callable[[Frame, Op, Cell, Cell, Cell], Sequence[Cell] | None] | None = None
+    setitem: Callable[[Frame, Op, Cell[K], Cell, Cell], Sequence[Cell] | None] | None = None
     """`x[i] = v`. The result is empty, or the new value of the variable."""
-    getattr: Callable[[Frame, Op, Cell, str], Cell | None] | None = None
+    getattr: Callable[[Frame, Op, Cell[K], str], Cell | None] | None = None
     """`x.name`."""
-    setattr: Callable[[Frame, Op, Cell, str, Cell], Sequence[Cell] | None] | None = None
+    setattr: Callable[[Frame, Op, Cell[K], str, Cell], Sequence[Cell] | None] | None = None
     """`x.name = v`. The result is empty, or the new value of the variable."""
     methods: Mapping[str, Callable[..., Cell]] = MappingProxyType({})
     """The rules of methods, by name. Their parameters are the frame, the owner, and those of the method."""
     names: Callable[[Known], Sequence[str]] | None = None
     """The attributes that error messages suggest. If it is None, they suggest the methods."""
-    method: Callable[[Frame, Cell, str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
+    method: Callable[[Frame, Cell[K], str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
     """Calls a method that `getattr` has bound and that is not in `methods`."""
-    items: Callable[[Frame, Cell], list[Cell] | None] | None = None
+    items: Callable[[Frame, Cell[K]], list[Cell] | None] | None = None
     """All items of a value whose length is known at compile time."""
-    truth: Callable[[Frame, Cell], Cell] | None = None
+    truth: Callable[[Frame, Cell[K]], Cell] | None = None
     """The truth value. It is not called for constants, except bundles."""
-    unary: Callable[[Frame, str, Cell], Cell] | None = None
+    unary: Callable[[Frame, str, Cell[K]], Cell] | None = None
     """`-x`, `+x`, `~x`."""
-    binary: Callable[[Frame, str, Cell, Cell], Cell | None] | None = None
+    binary: Callable[[Frame, str, Cell[Any], Cell[Any]], Cell | None] | None = None
     """`x + y` and the other binary operators."""
-    compare: Callable[[Frame, str, Cell, Cell], Cell] | None = None
+    compare: Callable[[Frame, str, Cell[Any], Cell[Any]], Cell] | None = None
     """`x < y` and the other comparisons, for numbers."""
 
 
@@ -179,8 +193,25 @@ def library(function: Callable[..., object]) -> Callable[..., Cell]:
     return lambda frame, owner, *given, **named: frame.program.call(frame, function, [owner, *given], named)
 
 
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a specialisation depends on besides its arguments.
+
+    `code` is the meaning of a nested function, `reading` says how the code of a generator is read, and `where` is the place
+    where the user called a library function that raises. `captured` names the variables of other functions, whose values
+    follow the arguments.
+    """
+
+    code: NestedFunction | None = None
+    reading: str = ""
+    where: Location | None = None
+    captured: tuple[Origin, ...] = ()
+
+
 class Program:
     """The interface between frames and the inference of the whole program, and the names that the program has read.
+
+    What is only declared here is implemented in `engine.Inference`.
 
     `target` is an `SMSelector`, and `policy` a `policies.Policy`, or None for Python's rules.
     """
@@ -217,105 +248,67 @@ class Program:
     def depend(self, owner: object, name: str, value: object) -> None:
         """Records that the program read `name` of `owner`. Later launches check that it is still `value`, unchanged."""
         if (id(owner), name) not in self.dependencies:
-            contents = self.contents_of(value) if isinstance(value, HOLDERS) else ()
+            contents = contents_of(value) if isinstance(value, HOLDERS) else ()
             self.dependencies[id(owner), name] = Dependency(owner, name, value, contents)
 
     row: Callable[[object], Intrinsic | None]
-    """The row of an entity in the device tables, or None."""
-    contents_of: Callable[[object], tuple[Any, ...]]
-    """The contents of an object of the host that may change in place."""
     link: ClassVar[Callable[[Any, Any], None]]
-    """Records a call of a function of CUDA C++."""
     call: ClassVar[Callable[[Any, Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]
     """Calls a Python function. Raises `NeverReturns` if it does not return according to the facts so far (recursion)."""
-    enter: ClassVar[Callable[..., Cell]]
-    """Calls a function with a cell for each parameter, and a nested function also with its `code` and captured values.
-
-    `reading` says how the code of a generator is read (see `bytecode.to_ir.read`).
-    """
+    enter: ClassVar[Callable[[Any, Frame, FunctionType, Sequence[Cell], CallContext, Mapping[Origin, Cell]], Cell]]
 
 
 class Frame:
     """Writes the typed operations of one block. `build.location` is the place of the current operation.
 
-    Operations on values of any kind are declared here and implemented in `rules.RuleFrame`.
+    Operations on values of any kind are declared here. `rules.RuleFrame` binds them to the rules, which describe them.
     """
 
     kind: ClassVar[Callable[[Frame, Known], Kind]]
-    """The kind of a value."""
     call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls a value with positional and named arguments."""
-    call_plain: ClassVar[Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls a row of the device tables, or a Python function."""
-    special: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]]
-    """Calls an entity that has its own rule. Returns None for any other."""
     getattr: ClassVar[Rule]
-    """`x.name`."""
-    attribute: ClassVar[Callable[[Frame, Op, Cell, str], Cell | None]]
-    """`x.name`, or None if there is no such attribute."""
     getitem: ClassVar[Rule]
-    """`x[i]`."""
-    store: ClassVar[Callable[[Frame, Cell, Cell, Cell], None]]
-    """`x[i] = v` of an array."""
-    assign: ClassVar[Callable[[Frame, Cell, Cell], None]]
-    """`x[:] = v`: sets all elements of an array."""
+    store: ClassVar[Callable[[Frame, Cell[Any], Cell, Cell], None]]
+    assign: ClassVar[Callable[[Frame, Cell[Any], Cell], None]]
     binary: ClassVar[Rule]
-    """`x + y` and the other binary operators."""
     unary: ClassVar[Rule]
-    """`-x` and the other unary operators."""
     compare: ClassVar[Rule]
-    """`x < y` and the other comparisons."""
     truth: ClassVar[Callable[[Frame, Cell], Cell]]
-    """The truth value in Python's sense, a bool."""
     iterate: ClassVar[Callable[[Frame, Cell], Cell]]
-    """`iter(x)`."""
     items_of_iterator: ClassVar[Callable[[Frame, Cell], list[Cell]]]
-    """The remaining items of an iterator, whose number must be known at compile time."""
     as_iterable: ClassVar[Callable[[Frame, Cell], Cell]]
-    """Converts a list or an iterable object of the host to a tuple. Returns other values unchanged."""
-    as_tuple: ClassVar[Callable[[Frame, Cell], Cell]]
-    """Converts a list or named tuple to a tuple. Returns other values unchanged."""
     items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]]
-    """The items of a value of known length. Otherwise it is an error, which says that `what` needs them."""
-    scalar: ClassVar[Callable[[Frame, Cell], Cell]]
-    """Reads the number in a 0-d array. Returns other values unchanged."""
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]]
-    """A method of the class of a struct, or None."""
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
-    """The subarray whose elements come from an array, a tuple or a number."""
-    as_array_type: ClassVar[Callable[[Frame, Cell, Array], Value]]
-    """Converts an array to a more general array type."""
+    as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]]
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
-    """The value of an element of a structured array of the host."""
 
     def __init__(self, program: Program, function: FunctionType) -> None:
         self.program, self.function = program, function
-        self.globals = function.__globals__
-        self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.captured: Mapping[Origin, Cell] = {}
         """The variables of other functions that this one or its arguments read: the caller's, or those that it captured."""
         self.code: NestedFunction | None = None
         """The meaning of the nested function, which lists the variables that it reads."""
         self.activation = 0
         """The number that distinguishes the variables of this call from those of other calls of the function (see `Origin`)."""
-        self.cells: Mapping[str, Cell | Pending] = {}
+        self.cells: Mapping[str, Cell] = {}
         """The current values of the function's own variables that nested functions capture."""
         self.heap: dict[Identity, Cell] = {}
         """The contents of the objects that changed in this block. Cells may still hold earlier contents."""
         self.changed: set[Identity] = set()
         self.exits: dict[Value, Mapping[Identity, Cell]] = {}
         """The contents of objects at the end of a loop, by the condition that the loop continues."""
-        self.left: Mapping[Identity, Cell] = {}
-        """The contents of objects after the last step of a generator, if that step gave no value."""
+        self.left: dict[Identity, Cell] = {}
+        """The contents of objects after a step of an iterator that gave no item."""
         self.policy: Any = None
         """The policy of the function; None for Python's rules."""
-        self.refers_to_records = False
-        """Whether a name for an element of a structured array refers to the element, as the policy says."""
         self.where: Location | None = None
         """In a library function, the place where the user called it, if it is known."""
         self.site: tuple[object, ...] = ()
         """The name of the block, which together with `made`, the number of its allocations, identifies objects."""
         self.made = 0
+        self.writes = 0
+        """The number of operations so far that may have changed memory."""
         self.passed_over: set[Value] = set()
         """Values read from places that are then used by reference. Their loads are dropped if nothing else uses them."""
         self.shorter: dict[Value, Value] = {}
@@ -343,6 +336,18 @@ class Frame:
         """`x[i]`."""
         return self.getitem(Op(ops.PY_GETITEM), (owner, index))[0]
 
+    def scalar(self, cell: Cell) -> Cell:
+        """Reads the number in a 0-d array of numbers. Returns other values unchanged."""
+        array = cell.known.type
+        if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
+            return cell
+        return self.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
+
+    def as_tuple(self, cell: Cell) -> Cell:
+        """Converts a list or named tuple to a tuple. Returns other values unchanged."""
+        is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
+        return self.tuple(self.fields(cell)) if is_tuple else cell
+
     def member(self, owner: Cell, name: str) -> Cell:
         """`x.name`."""
         return self.getattr(Op(ops.PY_GETATTR, attributes={"name": name}), [owner])[0]
@@ -351,12 +356,14 @@ class Frame:
 
     def as_object(self, cell: Cell, identity: Identity | None = None) -> Cell:
         """Makes a value the contents of a mutable object, a new one by default."""
-        if identity is None:
-            self.made += 1
-            identity = Identity((*self.site, self.made))
         if isinstance(cell.known.value, Unset):
             return cell
-        return Cell(replace(cell.known, identity=identity), cell.value)
+        return Cell(replace(cell.known, identity=identity or self.new_identity()), cell.value)
+
+    def new_identity(self) -> Identity:
+        """The identity of an object that the current operation makes."""
+        self.made += 1
+        return Identity((*self.site, self.made))
 
     def change(self, identity: Identity, cell: Cell) -> Cell:
         """Sets the contents of an object."""
@@ -404,8 +411,7 @@ class Frame:
 
     def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
         """A vector, struct or subarray of cells, which are converted to the types of its parts."""
-        types = [_type_of_part(type, i) for i in range(len(cells))]
-        operands = [self.materialise(cell, each) for cell, each in zip(cells, types, strict=True)]
+        operands = [self.materialise(cell, part) for cell, part in zip(cells, parts(type), strict=True)]
         return self.emit(ops.MAKE, of_type(type), *operands)
 
     def emit(self, code: ops.OpDef, known: Known, *operands: Value, **attributes: object) -> Cell:
@@ -471,16 +477,7 @@ class Frame:
 
     def fields(self, cell: Cell) -> list[Cell]:
         """Every part of a value."""
-        match cell.known.type:
-            case Vector(_, count):
-                pass
-            case Subarray() as array:
-                count = array.count
-            case Struct(_, parts):
-                count = len(parts)
-            case _:
-                count = len(cell.known.items)
-        return [self.field(cell, i) for i in range(count)]
+        return [self.field(cell, i) for i in range(len(parts(cell.known.type)))]
 
     def _make(self, known: Known, cells: Sequence[Cell]) -> Cell:
         if is_static(known):
@@ -629,9 +626,11 @@ def _shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -
 def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
     """The objects in a value, by their identities in `known`."""
     found: dict[Identity, Cell] = {}
-    if not isinstance(cell.known.value, Unset) and any(True for _ in identities(known)):
-        for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):
+    if isinstance(cell.known.value, Unset):
+        return found
+    for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):
+        if any(identities(item)):
             found = objects_in(frame, frame.field(cell, i), item) | found
-        if known.identity is not None:
-            found[known.identity] = cell
+    if known.identity is not None:
+        found[known.identity] = cell
     return found

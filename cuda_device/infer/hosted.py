@@ -25,7 +25,7 @@ from cuda_device.infer import remedies
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
-from cuda_device.infer.meanings import DictView, Keywords, means
+from cuda_device.infer.meanings import DictView, Keywords, Method, means
 from cuda_device.infer.remedies import ON_THE_HOST
 from cuda_device.ir.nodes import Op
 from cuda_device.types.host import dtype_of_element, is_struct
@@ -119,8 +119,8 @@ def as_sequence(frame: Frame, cell: Cell) -> Cell:
 
 def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
     """The elements or rows of an array of the host, which are the same objects on each call."""
-    found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
-    return [frame.literal(each) for each in found]
+    items = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
+    return [frame.literal(item) for item in items]
 
 
 # Dicts
@@ -189,9 +189,9 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
 
 def _item(frame: Frame, value: Any, index: Known) -> Cell:
     """`x[i]` with a constant index."""
-    place: Any = _index_of(index)
+    position: Any = _index_of(index)
     try:
-        return frame.literal(frame.program.once(value, "[]", (place,), lambda: value[place]))
+        return frame.literal(frame.program.once(value, "[]", (position,), lambda: value[position]))
     except CompileError:
         raise
     except Exception as error:
@@ -224,11 +224,11 @@ _OF_DTYPES = ("itemsize", "kind", "name", "type")
 """Attributes of `x.dtype` on the host; in device code `x.dtype` is the class of the elements."""
 
 
-def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell:
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     """The attribute that Python's `getattr` finds, or a method of a dict that device code supports."""
     owner = cell.known.value
-    if isinstance(owner, dict) and (method := frame.attribute(op, as_mapping(frame, cell), name)) is not None:
-        return method
+    if isinstance(owner, dict) and name in frame.kind((mapping := as_mapping(frame, cell)).known).methods:
+        return frame.bundle(Method(name), [mapping])
     is_dtype = name in _OF_DTYPES and isinstance(owner, type) and issubclass(owner, np.generic)
     can_change = not is_dtype and (isinstance(owner, (ModuleType, type)) or name in getattr(owner, "__dict__", ()))
     try:

@@ -17,10 +17,10 @@ from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.frame import CallContext, Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.intervals import has_room
-from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, code_of, is_container
+from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, class_of, code_of, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -28,8 +28,8 @@ from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import (
     UNSET,
-    Identity,
     Known,
+    Unset,
     between,
     constant,
     identities,
@@ -55,36 +55,25 @@ class Iteration:
 
 def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """One step of a `for`: is there an item, the item, and the iterator after it."""
-    exits: dict[Identity, Cell] = {}
-    step = _step(frame, op, cells[0], exits)
+    frame.left = {}
+    step = _step(frame, op, cells[0])
     if op.results:
-        frame.exits[op.results[0]] = exits
+        frame.exits[op.results[0]] = frame.left
     return [step.more, step.item, step.after]
 
 
-def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    """A step; `exits` gets the contents of objects on the path without an item."""
+def _step(frame: Frame, op: Op, cell: Cell) -> Iteration:
+    """A step; `frame.left` gets the contents of objects on the path without an item."""
     cell = frame.now(cell)
-    step = _rule(cell.known)(frame, op, cell, exits)
+    step = STEPS[_class_of(cell.known)](frame, op, cell)
     identity = cell.known.identity
     if identity is None:
         return step
-    exits[identity] = frame.as_object(step.left, identity)
+    frame.left[identity] = frame.as_object(step.left, identity)
     return replace(step, after=frame.change(identity, step.after))
 
 
-def _rule(known: Known) -> IterationRule:
-    if isinstance(known.type, model.RangeIterator):
-        return _next_of_range
-    if isinstance(known.value, Generator):
-        return _next_of_generator
-    if isinstance(known.value, ListIterator):
-        return _next_of_list
-    assert isinstance(known.value, Thing), known
-    return STEPS[known.value]
-
-
-def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) -> Iteration:
+def _next_of_range(frame: Frame, op: Op, cell: Cell) -> Iteration:
     type = cell.known.type
     assert cell.value is not None and isinstance(type, model.RangeIterator)
     start, stop, step = cell.known.items
@@ -121,7 +110,7 @@ def _end(cell: Cell) -> Iteration:
     return Iteration(Cell(constant(False)), Cell(constant(None)), cell, cell)
 
 
-def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
+def _next_of_list(frame: Frame, _: Op, cell: Cell) -> Iteration:
     assert isinstance(cell.known.value, ListIterator)
     owner, place = frame.field(cell, 0), cell.known.value.position
     items = frame.as_iterable(owner)
@@ -132,9 +121,9 @@ def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> 
     )
 
 
-def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
+def _next_of_enumerate(frame: Frame, op: Op, cell: Cell) -> Iteration:
     number, iterator = frame.fields(cell)
-    step = _step(frame, op, iterator, exits)
+    step = _step(frame, op, iterator)
     following = frame.operate("+", number, Cell(constant(1)))
     after = step.after.known.value
     if not isinstance(after, ListIterator) and not (isinstance(after, Generator) and after.unrolled):
@@ -147,13 +136,13 @@ def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, C
     return Iteration(step.more, frame.tuple([number, step.item]), counted, cell)
 
 
-def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
+def _next_of_zip(frame: Frame, op: Op, cell: Cell) -> Iteration:
     more, items, parts = Cell(constant(True)), list[Cell](), list[Cell]()
     for part in frame.fields(cell):
-        step = _step(frame, op, part, exits)
+        step = _step(frame, op, part)
         if step.more.known.constant and not step.more.known.value:
             # Earlier parts have moved on.
-            exits.update({each: frame.heap[each] for each in exits if each in frame.heap})
+            frame.left.update({each: frame.heap[each] for each in frame.left if each in frame.heap})
             return _end(frame.now(cell))
         both = [each for each in (more, step.more) if not each.known.constant]
         more = frame.operate("&", *both) if len(both) == 2 else (both or [more])[0]
@@ -186,7 +175,7 @@ def _has_generator(known: Known) -> bool:
     return isinstance(known.value, Generator) or any(map(_has_generator, known.items))
 
 
-def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
+def _next_of_array(frame: Frame, _: Op, cell: Cell) -> Iteration:
     array, index, length = frame.fields(cell)
     number = index.known.type
     assert index.value is not None and isinstance(number, model.Number)
@@ -201,15 +190,6 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
         item = frame.call(frame.literal(standard.element_if), [array, index, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
     return Iteration(more, item, frame.bundle(Thing.ARRAY_ITERATOR, [array, after, length]), cell)
-
-
-IterationRule = Callable[[Frame, Op, Cell, dict[Identity, Cell]], Iteration]
-
-STEPS: dict[object, IterationRule] = {
-    Thing.ENUMERATE: _next_of_enumerate,
-    Thing.ZIP: _next_of_zip,
-    Thing.ARRAY_ITERATOR: _next_of_array,
-}
 
 
 # `iter(x)`, and all items of an iterable of known length
@@ -301,7 +281,7 @@ def _suspended(frame: Frame, meaning: Generator, function: Cell, position: int, 
     return frame.bundle(meaning, [function, Cell(constant(position)), *kept])
 
 
-def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
+def _next_of_generator(frame: Frame, _: Op, cell: Cell) -> Iteration:
     meaning = cell.known.value
     assert isinstance(meaning, Generator)
     if _depth(cell.known, meaning.code) > _DEPTH:
@@ -311,16 +291,39 @@ def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Ce
     source = function.known.value if code is None else code.function
     assert isinstance(source, FunctionType)
     captured = closures.parts(frame, function)[1] if code is not None else {}
-    frame.left = {}
-    result = frame.program.enter(frame, source, kept, code, captured, STEP_UNROLLED if meaning.unrolled else STEP)
-    more, item, *after = frame.fields(result)
-    exits |= frame.left
+    others, frame.left = frame.left, {}
+    context = CallContext(code, STEP_UNROLLED if meaning.unrolled else STEP)
+    more, item, *after = frame.fields(frame.program.enter(frame, source, kept, context, captured))
+    left, frame.left = frame.left, others | frame.left
     done = _suspended(frame, meaning, function, DONE, ())
     if not more.known.constant or more.known.value:
         return Iteration(more, item, frame.bundle(meaning, [function, *after]), done)
-    for each, contents in frame.left.items():
+    for each, contents in left.items():
         frame.change(each, contents)
     return _end(done)
+
+
+def stands_at(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Whether a generator is suspended at a position."""
+    position, mark = cells
+    if isinstance(mark.known.value, Unset):
+        return [Cell(constant(False))]
+    return [frame.operate("==", position, Cell(constant(op.attributes["position"])))]
+
+
+STEPS: dict[object, Callable[[Frame, Op, Cell], Iteration]] = {
+    model.RangeIterator: _next_of_range,
+    ListIterator: _next_of_list,
+    Thing.ENUMERATE: _next_of_enumerate,
+    Thing.ZIP: _next_of_zip,
+    Thing.ARRAY_ITERATOR: _next_of_array,
+    Generator: _next_of_generator,
+}
+"""One step of each iterator, by its class."""
+
+
+def _class_of(known: Known) -> object:
+    return class_of(known) if isinstance(known.type, model.Bundle) else type(known.type)
 
 
 # The nesting depth of generators of one code object: small in a chain of filters, unbounded in recursion.
@@ -379,8 +382,7 @@ def _kept_unrolled(frame: Frame, cell: Cell) -> Cell:
 
 
 def _is_stepped(known: Known) -> bool:
-    is_one = isinstance(known.value, Generator | ListIterator) or known.value in tuple(STEPS)
-    return isinstance(known.type, model.RangeIterator) or (isinstance(known.type, model.Bundle) and is_one)
+    return _class_of(known) in STEPS
 
 
 def items_of(frame: Frame, cell: Cell) -> list[Cell]:

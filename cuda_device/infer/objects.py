@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from cuda_device.infer import closures
-from cuda_device.infer.frame import Cell, Frame, Pending, objects_in
+from cuda_device.infer.frame import Cell, Frame, objects_in
 from cuda_device.infer.joins import join_all, join_objects
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
 from cuda_device.lazy_dataclasses import replace
@@ -36,17 +36,8 @@ from cuda_device.types.known import (
 )
 from cuda_device.types.model import Array, Bundle, Number
 
-_Place = tuple[object, ...]
+_Path = tuple[object, ...]
 """The path to an object: the number of a variable or the identity of an object, and then the numbers of parts."""
-
-
-def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
-    """The current value of a variable."""
-    if not frame.heap or isinstance(cell, Pending):
-        return cell
-    cell = frame.now(cell)
-    state = state_of(cell.known)
-    return cell if isinstance(state, Known) else Pending(state)
 
 
 def rename_previous_iteration(state: Known, site: tuple[int, ...]) -> State:
@@ -58,15 +49,6 @@ def rename_previous_iteration(state: Known, site: tuple[int, ...]) -> State:
     return renamed(state, older) if older else state
 
 
-def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
-    """The part of a value that is an object."""
-    if not isinstance(cell, Cell) or object not in identities(cell.known):
-        return None
-    if cell.known.identity == object:
-        return cell
-    return next(found for part in frame.fields(cell) if (found := find(frame, part, object)) is not None)
-
-
 def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
     """Joins the identities of objects on all edges into a block.
 
@@ -74,38 +56,30 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
     them. Lists and dicts to which something else refers lose their identity: they can be read, but no longer changed. The first
     `count` states are those of variables, the others those of objects among the function's arguments.
     """
-    found: dict[_Place, set[Identity | None]] = {}
-    places: dict[Identity, set[_Place]] = {}
-    owners: dict[_Place, set[Identity]] = {}
+    objects_at: dict[_Path, set[Identity | None]] = {}
+    paths: dict[Identity, set[_Path]] = {}
     for states in incoming:
         for column, state in enumerate(states):
-            if not may_hold(state):
-                continue
-            for place, each, owner in _places(state, (column,)):
-                if column >= count and place == (column,):
+            for path, identity in _objects_by_path(state, (column,)) if may_hold(state) else ():
+                if column >= count and path == (column,):
                     continue
-                found.setdefault(place, set()).add(each)
-                if each is not None:
-                    places.setdefault(each, set()).add(place)
-                owners.setdefault(place, set()).update(owner)
-    names: dict[Identity, Identity] = {}
-    fixed: dict[Identity, None] = {}
-    for place, objects in found.items():
-        several = [each for each in objects if each is not None]
-        if len(objects) == len(several) > 1 and all(len(places[each]) == 1 for each in several):
-            names |= dict.fromkeys(several, Identity((*key, "met", *place, 0)))
+                objects_at.setdefault(path, set()).add(identity)
+                if identity is not None:
+                    paths.setdefault(identity, set()).add(path)
+    merged: dict[Identity, Identity] = {}
+    frozen: dict[Identity, None] = {}
+    for path, objects in objects_at.items():
+        named = [identity for identity in objects if identity is not None]
+        if len(objects) == len(named) > 1 and all(len(paths[identity]) == 1 for identity in named):
+            merged |= dict.fromkeys(named, Identity((*key, "met", *path, 0)))
         elif len(objects) > 1:
-            fixed |= dict.fromkeys(several)
-    if fixed:
-        incoming = [[*(_with_names(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in incoming]
-    if not names:
+            frozen |= dict.fromkeys(named)
+    if frozen:
+        incoming = [[*(_with_names(state, frozen, is_container) for state in a[:count]), *a[count:]] for a in incoming]
+    if not merged:
         return incoming
-    inside = {each: owners[place] for each in names for place in places[each]}
     incoming = [
-        [
-            _with_names(state, names) if column < count else _of_argument(state, names, inside)
-            for column, state in enumerate(a)
-        ]
+        [*(_with_names(state, merged) for state in a[:count]), *(_of_argument(state, merged) for state in a[count:])]
         for a in incoming
     ]
     return join_identities(incoming, key, count)  # their parts may now be joined as well
@@ -122,56 +96,50 @@ def _with_names(
     return renamed(state, names, only) if isinstance(state, Known) else state
 
 
-def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mapping[Identity, set[Identity]]) -> State:
-    """The state of an object that was an argument: undefined if a part was merged with an object outside of it."""
-    if not isinstance(state, Known):
-        return state
-    gone = [each for each in identities(state) if each in names and state.identity not in inside[each]]
-    if gone:
+def _of_argument(state: State, names: Mapping[Identity, Identity]) -> State:
+    """The state of an object that was an argument: undefined if it was merged with another one."""
+    if isinstance(state, Known) and state.identity in names:
         return Undefined(
             why=f"the contents of {state} are not known, because a variable may refer to it or to another object"
         )
-    return renamed(state, names)
+    return _with_names(state, names)
 
 
-def _places(
-    known: Known, place: _Place, owners: tuple[Identity, ...] = ()
-) -> Iterator[tuple[_Place, Identity | None, tuple[Identity, ...]]]:
-    """The places of mutable objects in a value, and the objects around them. Lists and dicts without identity yield None."""
+def _objects_by_path(known: Known, path: _Path) -> Iterator[tuple[_Path, Identity | None]]:
+    """The mutable objects in a value, and their paths. Lists and dicts without identity yield None."""
     if known.identity is not None or is_container(known):
-        yield place, known.identity, owners
+        yield path, known.identity
     if known.identity is not None:
-        place, owners = (known.identity,), (*owners, known.identity)
+        path = (known.identity,)
     for number, item in enumerate(known.items):
         if item.items or isinstance(item.type, Bundle):  # long tuples mostly consist of numbers
-            yield from _places(item, (*place, number), owners)
+            yield from _objects_by_path(item, (*path, number))
 
 
 def from_callee(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
     """The result of a call: the callee's arguments are renamed to `names`, and objects that it made get new identities."""
-    for each in identities(cell.known):
-        if each not in names:
-            frame.made += 1
-            names[each] = Identity((*frame.site, frame.made))
+    for identity in identities(cell.known):
+        if identity not in names:
+            names[identity] = frame.new_identity()
     return Cell(renamed(cell.known, names), cell.value)
 
 
-def object_among(
-    frame: Frame, object: Identity, cells: Iterable[Cell | Pending], otherwise: Cell | None = None
-) -> Cell:
-    """The object in `cells`; `otherwise` if it is not among them."""
-    found = next((part for cell in cells if (part := find(frame, cell, object)) is not None), otherwise)
-    assert found is not None, object
+def objects_among(frame: Frame, cells: Iterable[Cell]) -> dict[Identity, Cell]:
+    """The objects in `cells`, by their identities."""
+    found: dict[Identity, Cell] = {}
+    for cell in cells:
+        if may_hold(cell.known):
+            found = objects_in(frame, cell, cell.known) | found
     return found
 
 
-def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> dict[Identity, Cell] | None:
+def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell, State]]) -> dict[Identity, Cell] | None:
     """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
     if not any(isinstance(state, Known) and state.items and _has_gaps(state) for _, state in pairs):
         return None
     found: dict[Identity, Cell] = {}
     for cell, state in pairs:
-        if isinstance(cell, Cell) and isinstance(state, Known):
+        if isinstance(state, Known):
             found |= objects_in(frame, cell, state)
     return found
 
@@ -180,18 +148,11 @@ def _has_gaps(known: Known) -> bool:
     return isinstance(known.value, Gaps) or any(_has_gaps(item) for item in known.items if item.items)
 
 
-def as_cell(cell: Cell | Pending) -> Cell:
-    """A variable as a part of a bundle, also if it has no value."""
-    return cell if isinstance(cell, Cell) else Cell(part(cell.state))
-
-
 def return_value(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     """The returned value, with the contents of the objects among the arguments.
 
     A step of a generator has two places for each: one where there was a value, and one where there was none.
     """
-    if not objects:
-        return cell
     now = [closures.close(frame, frame.now(frame.heap[each])) for each in objects]
     if isinstance(cell.known.value, Resumed):
         nothing = [Cell(UNSET)] * len(now)
@@ -221,12 +182,7 @@ _ANYWHERE = -2
 
 def positions(states: Sequence[State]) -> list[int]:
     """The positions of generators, and of the iterators that unroll their loops."""
-    return [
-        position
-        for each in states
-        if isinstance(each, Known) and isinstance(each.type, Bundle)
-        for position in _positions(each)
-    ]
+    return [position for each in states if isinstance(each, Known) and each.items for position in _positions(each)]
 
 
 def _positions(known: Known) -> Iterator[int]:

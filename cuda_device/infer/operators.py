@@ -160,8 +160,8 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
         if reflected is not None:
             return frame.run(reflected, b, a)
     entity = getattr(operator, f"__{method}__", None)
-    found = composites.overload_of(frame, entity, [a, *others]) if entity is not None else None
-    return None if found is None else frame.run(found, a, *others)
+    overload = composites.overload_of(frame, entity, [a, *others]) if entity is not None else None
+    return None if overload is None else frame.run(overload, a, *others)
 
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:

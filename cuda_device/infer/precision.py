@@ -63,8 +63,8 @@ def _joined(a: Origin, b: Origin) -> Origin:
 
 def _greatest(origins: Iterable[Origin]) -> FloatOrigin:
     """The greatest of several origins and of their elements."""
-    each = (_greatest(origin) if isinstance(origin, tuple) else origin for origin in origins)
-    return max(each, default=FloatOrigin.EXACT)
+    flat = (_greatest(origin) if isinstance(origin, tuple) else origin for origin in origins)
+    return max(flat, default=FloatOrigin.EXACT)
 
 
 def _of_type(type: Type | None) -> Origin:
@@ -83,13 +83,13 @@ class _Losses:
     def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
         self.module, self.adopted, self.given = module, adopted, given
         self.bodies: dict[tuple[str, tuple[Origin, ...], Location | None], _Body] = {}
-        self.found: dict[tuple[Location, str], Loss] = {}
+        self.reported: dict[tuple[Location, str], Loss] = {}
         self.grown: dict[Value, tuple[Function, Op]] = {}
         """The operations in which variables that started as Python ints may wrap, by their results."""
 
     def report(self, location: Location, reason: str, help: str) -> None:
         """Adds a loss unless it is known."""
-        self.found.setdefault((location, reason), Loss(location, reason, help))
+        self.reported.setdefault((location, reason), Loss(location, reason, help))
 
     def enter(self, function: Function, arguments: tuple[Origin, ...], where: Location | None = None) -> _Body:
         """Analyses a function for these arguments. Losses in the library are reported at `where`, the user's call."""
@@ -303,12 +303,12 @@ class _Body:
 
 def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool) -> tuple[Loss, ...]:
     """The losses of a typed module, in program order. In checked mode, variables that may wrap are checked at run time."""
-    found = _Losses(module, adopted, given)
+    analysis = _Losses(module, adopted, given)
     codes = (ops.CONVERT, ops.PY_BINARY)
     types = (op.result.type for function in module.functions for op in function.ops() if op.code in codes)
     if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
         return ()
-    todo = [found.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))]
+    todo = [analysis.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))]
     told = set[_Body]()
     while todo:
         body = todo.pop()
@@ -316,10 +316,10 @@ def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool
             told.add(body)
             body.tell()
             todo += body.calls.values()
-    for function, op in found.grown.values() if checked else ():
+    for function, op in analysis.grown.values() if checked else ():
         if op.attributes["op"] in _CHECKED:
             _check(function, op)
-    return tuple(sorted(found.found.values(), key=lambda each: (each.location.file, each.location.line)))
+    return tuple(sorted(analysis.reported.values(), key=lambda each: (each.location.file, each.location.line)))
 
 
 def _check(function: Function, op: Op) -> None:
@@ -338,8 +338,8 @@ def _check(function: Function, op: Op) -> None:
             help=_WIDER,
         )
     block = next(block for block in function.blocks if op in block.ops)
-    at = block.ops.index(op)
-    block.ops[at:at] = build.block.ops
+    index = block.ops.index(op)
+    block.ops[index:index] = build.block.ops
     function.effects |= Effect.EXITS
 
 

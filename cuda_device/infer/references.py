@@ -103,7 +103,7 @@ def load(frame: Frame, reference: Cell) -> Cell:
     cell = frame.emit(ops.LOAD, known, reference.value)
     if isinstance(type.pointee, (Struct, Vector, Tuple)):
         assert cell.value is not None
-        cell.place = Place(cell.value, reference)
+        cell.place = Place(cell.value, reference, writes=frame.writes)
     return cell
 
 
@@ -113,7 +113,7 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
     assert isinstance(type, Ref) and reference.value is not None
     if type.readonly:
         raise CompileError("the array is read-only", help="pass an array that can be written")
-    if is_copied_in_memory(value, type.pointee):
+    if is_copied_in_memory(frame, value, type.pointee):
         _copy(frame, reference, of_place(frame, value.place))
         return
     item = frame.materialise(value, type.pointee)
@@ -121,9 +121,10 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
         frame.build.effect(ops.STORE, reference.value, item)
 
 
-def is_copied_in_memory(value: Cell, wanted: Type) -> bool:
-    """Whether a value is too large to be loaded, and must be copied from the place where it was read."""
-    return value.place is not None and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
+def is_copied_in_memory(frame: Frame, value: Cell, wanted: Type) -> bool:
+    """Whether a value is too large to be loaded, and must be copied from the place where it was read, which still has it."""
+    is_there = value.place is not None and value.place.writes == frame.writes
+    return is_there and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
 
 
 def _copy(frame: Frame, target: Cell, source: Cell) -> None:
@@ -156,7 +157,7 @@ def is_record(type: Type) -> bool:
 
 def are_referred_to(frame: Frame, type: Type) -> bool:
     """Whether elements of a type are always used by reference: those with identity, and records if the policy says so."""
-    return has_identity(type) or (frame.refers_to_records and is_record(type))
+    return has_identity(type) or (frame.policy is not None and frame.policy.references and is_record(type))
 
 
 def check_result(function: str, type: Type) -> None:

@@ -18,7 +18,6 @@ from cuda_device import hooks
 from cuda_device.errors import CompileError, PluginError
 from cuda_device.infer import (
     builtin_calls,
-    calls,
     closures,
     composites,
     conditions,
@@ -43,11 +42,11 @@ from cuda_device.infer.kinds import (
     tuples,
     vectors,
 )
-from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, Thing, use_of
+from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Resumed, Text, Thing, class_of, use_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types import model
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import Known, Undefined, constant, part
 
 _NUMBER, _MASK, _COMPLEX = scalars.KIND, masks.kind(scalars.KIND), complexes.kind(scalars.KIND)
 _OTHER = Kind(Rank.OTHER)
@@ -74,8 +73,7 @@ def kind_of(_: Frame, known: Known) -> Kind:
     if isinstance(type, model.Number):
         return _MASK if type.mask else _COMPLEX if type.is_complex else _NUMBER
     if isinstance(type, model.Bundle):
-        meaning = known.value
-        return KINDS.get(meaning if isinstance(meaning, Thing) or meaning is slice else meaning.__class__, _OTHER)
+        return KINDS.get(class_of(known), _OTHER)
     return KINDS.get(type.__class__, _OTHER)
 
 
@@ -135,22 +133,17 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x.name`."""
     (cell,) = cells
     name = str(op.attributes["name"])
-    found = attribute(frame, op, cell, name)
-    if found is None:
-        raise CompileError(
-            f"{cell.known} has no attribute {name!r} in device code",
-            help=_help_with_attributes(frame, cell.known, name),
-        )
-    return [found]
-
-
-def attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
-    """`x.name`, or None if the kind of `x` has no such attribute."""
     if name == "__class__":
-        return frame.call(Cell(constant(type)), [cell], {})
+        return [frame.call(Cell(constant(type)), [cell], {})]
     kind = frame.kind(cell.known)
-    found = kind.getattr(frame, op, cell, name) if kind.getattr else None
-    return frame.bundle(Method(name), [cell]) if found is None and name in kind.methods else found
+    value = kind.getattr(frame, op, cell, name) if kind.getattr else None
+    if value is not None:
+        return [value]
+    if name in kind.methods:
+        return [frame.bundle(Method(name), [cell])]
+    raise CompileError(
+        f"{cell.known} has no attribute {name!r} in device code", help=_help_with_attributes(frame, cell.known, name)
+    )
 
 
 def _help_with_attributes(frame: Frame, known: Known, name: str) -> str:
@@ -197,7 +190,9 @@ def _remedy_of_name(frame: Frame, name: str) -> str:
     package, ours = sys.modules["cuda_device"], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     with contextlib.suppress(PluginError):  # a name of a plugin that is not installed
         if ours in dir(package) and frame.program.row(getattr(package, ours)):
-            prefix = next((each for each, value in frame.globals.items() if value is package), "cuda_device")
+            prefix = next(
+                (each for each, value in frame.function.__globals__.items() if value is package), "cuda_device"
+            )
             return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
     return f"write math.{name}" if hasattr(math, name) else "define it, or import it, before the kernel is launched"
 
@@ -207,7 +202,7 @@ def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
     if name in hooks.REWRITTEN:  # what follows creates the message of an assertion that has failed
         _raise(frame, Op(ops.PY_RAISE, attributes={"kind": "assert"}), ())
         raise NeverReturns
-    for owner in (frame.globals, vars(builtins)):
+    for owner in (frame.function.__globals__, vars(builtins)):
         if name in owner:
             frame.program.depend(owner, name, owner[name])
             return [frame.literal(owner[name])]
@@ -296,7 +291,18 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return []
 
 
+def _variable(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Records a variable for debuggers: the value of a number, or the address of an array."""
+    (cell,) = cells
+    if cell.value is not None and isinstance(cell.value.type, model.Number | model.Array):
+        frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
+    return []
+
+
 RULES: dict[ops.OpDef, Rule] = {
+    ops.VARIABLE: _variable,
+    ops.PY_UNDEFINED: lambda _, op, __: [Cell(part(Undefined(str(op.attributes["name"]))))],
+    ops.PY_CELLS: closures.name_variables,
     ops.PY_COPY: lambda _, __, cells: [Cell(cells[0].known, cells[0].value)],
     ops.PY_SETATTR: setattr_,
     ops.PY_CONST: lambda _, op, __: [Cell(constant(op.attributes["value"], op.location))],
@@ -334,6 +340,8 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_FUNCTION: closures.make,
     ops.PY_ITER: loops.iterate,
     ops.PY_NEXT: loops.next_,
+    ops.PY_AT: loops.stands_at,
+    ops.PY_STEP: lambda frame, _, cells: [frame.bundle(Resumed(), cells)],
     ops.PY_RAISE: _raise,
     ops.PY_DEFINED: _defined,
     ops.PY_UNSUPPORTED: _unsupported,
@@ -344,11 +352,8 @@ class RuleFrame(Frame):
     """A frame with the rules of all kinds."""
 
     kind = kind_of
-    call = calls.call
-    call_plain = calls.call_plain
-    special = builtin_calls.special
+    call = builtin_calls.call
     getattr = getattr_
-    attribute = attribute
     getitem = getitem
     store = arrays.store
     assign = arrays.assign
@@ -359,9 +364,7 @@ class RuleFrame(Frame):
     iterate = loops.iterator_over
     items_of_iterator = loops.items_of
     as_iterable = sequences.as_iterable
-    as_tuple = sequences.as_tuple
     items_of = sequences.items_of
-    scalar = composites.scalar
     method_of = composites.method_of
     subarray = subarrays.made_of
     as_array_type = arrays.as_type

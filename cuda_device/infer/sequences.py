@@ -11,31 +11,25 @@ from collections.abc import Sequence
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, Named, Thing, means
+from cuda_device.infer.meanings import Keywords, Thing, means
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import constant, describe
 
 
-def as_tuple(frame: Frame, cell: Cell) -> Cell:
-    """Converts a list or named tuple to a tuple. Returns other values unchanged."""
-    is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
-    return frame.tuple(frame.fields(cell)) if is_tuple else cell
-
-
 def as_iterable(frame: Frame, cell: Cell) -> Cell:
     """Converts a list or an iterable object of the host to a tuple. Returns other values unchanged."""
-    return as_tuple(frame, hosted.as_items(frame, cell))
+    return frame.as_tuple(hosted.as_items(frame, cell))
 
 
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     """The items of a value of known length. Otherwise it is an error, which says that `what` needs them."""
     cell = as_iterable(frame, cell)
     rule = frame.kind(cell.known).items
-    found = rule(frame, cell) if rule else None
-    if found is not None:
-        return found
+    items = rule(frame, cell) if rule else None
+    if items is not None:
+        return items
     match cell.known.type:
         case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() if what != "in":
             return frame.items_of_iterator(cell)
@@ -58,8 +52,8 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y` for strings, tuples, vectors, ranges, arrays and iterators; the library has the loop over the last two."""
     item, container = cells
-    found = _contains(frame, frame.scalar(item), container)
-    return [frame.operate("not", found) if op.attributes["inverted"] else found]
+    is_inside = _contains(frame, frame.scalar(item), container)
+    return [frame.operate("not", is_inside) if op.attributes["inverted"] else is_inside]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
@@ -91,9 +85,9 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
 def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
     """`x in y` of an object of the host: evaluated by Python, or a comparison of a run-time `x` with each item of a set."""
     if isinstance(value, (set, frozenset)) and not item.known.constant:
-        return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(value, key=repr)]))
+        return _contains(frame, item, frame.tuple([frame.literal(member) for member in sorted(value, key=repr)]))
     if isinstance(value, bytes) and isinstance(item.known.type, model.Number) and not item.known.constant:
-        return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(set(value))]))
+        return _contains(frame, item, frame.tuple([frame.literal(member) for member in sorted(set(value))]))
     if isinstance(value, dict):
         return _contains_constant(frame, item, frozenset(value))
     try:
@@ -115,6 +109,6 @@ def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
 
 def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Whether a sequence pattern can match: a tuple, a list, a range."""
-    known = as_tuple(frame, cells[0]).known
+    known = frame.as_tuple(cells[0]).known
     is_host = isinstance(known.type, model.Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (model.Tuple, model.Range, model.Vector))))]

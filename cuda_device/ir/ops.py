@@ -53,17 +53,23 @@ MANY = -1  # any number of operands or results
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpDef:
-    """A row of the table. An operation has all `attributes`, and may have the `optional` ones."""
+    """A row of the table."""
 
     name: str
     levels: Level
+    """The levels of the IR that have it."""
     operands: int
+    """Their number, or `MANY`."""
     results: int
+    """Their number, or `MANY`."""
     doc: str
     attributes: tuple[str, ...] = ()
+    """The names of the attributes that each operation has."""
     effects: Effect = Effect.PURE
     successors: int = 0
+    """The number of edges to other blocks."""
     optional: tuple[str, ...] = ()
+    """The names of attributes that an operation may have."""
 
     def __repr__(self) -> str:
         return self.name
@@ -162,7 +168,14 @@ MEMBER = OpDef("member", T, 1, 1, "The reference `offset` bytes behind a referen
 STRIDE = OpDef("stride", T, 1, 1, "The stride of one axis of an array, in bytes, an index.", ("axis",))
 
 # The operations of machines. The operands and the result of an arithmetic operation have the same type.
-ADD = OpDef("add", D, 2, 1, "Sum; integers wrap, or never overflow if `exact`.", optional=("exact",))
+ADD = OpDef(
+    "add",
+    D,
+    2,
+    1,
+    "Sum; if `exact`, integers never overflow (else they wrap), and floats do not fuse.",
+    optional=("exact",),
+)
 SUB = OpDef("sub", D, 2, 1, "Difference, as `add`.", optional=("exact",))
 MUL = OpDef("mul", D, 2, 1, "Product, as `add`.", optional=("exact",))
 DIV = OpDef("div", D, 2, 1, "Quotient of floats, correctly rounded.")
@@ -268,6 +281,7 @@ _CAS_DOC = "Stores the third operand if the number has the bits of the second; t
 ATOMIC_CAS = OpDef("atomic.cas", D, 3, 1, _CAS_DOC, _ORDERED, _ATOMIC)
 _UPDATE_DOC = "Applies `operation` (add, and, or, xor, max, min, exch) with the second operand; the old number."
 ATOMIC_UPDATE = OpDef("atomic.update", D, 2, 1, _UPDATE_DOC, ("operation", *_ORDERED), _ATOMIC)
+ATOMICS = (ATOMIC_LOAD, ATOMIC_STORE, ATOMIC_CAS, ATOMIC_UPDATE)
 FENCE = OpDef("fence", D, 0, 0, "Orders the accesses around it.", _ORDERED, Effect.READS | Effect.WRITES)
 PAUSE = OpDef("pause", D, 1, 0, "Pauses for about a number of nanoseconds, a uint32.", (), Effect.SPINS)
 _TIMER_DOC = "`clock64`, an int64, or `globaltimer`, a uint64."

@@ -26,7 +26,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.model import NONE, Number, Type
-from cuda_device.types.type_text import parse_type
+from cuda_device.types.type_text import parse_type, split_list
 
 # Printing
 
@@ -173,7 +173,7 @@ class _Parser:
         """Reads a label or an operation; returns its block."""
         if label := _LABEL.fullmatch(line):
             block = self.blocks[label[1]]
-            block.params = [self.define(param) for param in _split(label[2])]
+            block.params = [self.define(param) for param in split_list(label[2])]
         elif block is None:
             raise ValueError("an operation before the first block")
         else:
@@ -203,13 +203,13 @@ class _Parser:
         return Op(
             ops.BY_NAME[name],
             [self.value(operand) for operand in operands.split()],
-            [self.define(result) for result in _split(results or "")],
+            [self.define(result) for result in split_list(results or "")],
             self.attributes(attributes) if attributes else {},
             [Edge(self.blocks[label], self.arguments(listed)) for label, listed in _EDGE.findall(edges)],
         )
 
     def arguments(self, text: str) -> list[Value]:
-        names = _split(text)
+        names = split_list(text)
         if bad := [name for name in names if not _VALUE.fullmatch(name)]:
             raise ValueError(f"{bad[0]!r} is no value")
         return [self.value(name) for name in names]
@@ -230,14 +230,3 @@ class _Parser:
             case ast.Call(ast.Name("object"), [number]):
                 return self.objects[ast.literal_eval(number)]
         return ast.literal_eval(node)
-
-
-def _split(text: str) -> list[str]:
-    """Splits `text` at the commas outside angle brackets."""
-    parts, depth, start = [], 0, 0
-    for i, character in enumerate(text):
-        depth += (character == "<") - (character == ">")
-        if character == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    return [part.strip() for part in (*parts, text[start:])] if text.strip() else []

@@ -456,17 +456,16 @@ def less_equal(a: Any, b: Any) -> Any:
     return less(a, b) or a == b
 
 
-ORDERED: dict[Callable[..., Any], Callable[..., Any]] = {
+_ORDERED = {
     operator.lt: less,
     operator.le: less_equal,
     operator.gt: lambda a, b: less(b, a),
     operator.ge: lambda a, b: less_equal(b, a),
     prelude.minimum: lambda a, b: a if a != a or less_equal(a, b) else b,
     prelude.maximum: lambda a, b: a if a != a or less_equal(b, a) else b,
-    numbers.OF_NUMPY["fmin"]: lambda a, b: a if b != b or less_equal(a, b) else b,
-    numbers.OF_NUMPY["fmax"]: lambda a, b: a if b != b or less_equal(b, a) else b,
+    numbers.OF_NUMPY[np.fmin]: lambda a, b: a if b != b or less_equal(a, b) else b,
+    numbers.OF_NUMPY[np.fmax]: lambda a, b: a if b != b or less_equal(b, a) else b,
 }
-"""By function that computes one of NumPy's comparisons for real numbers, the one for complex numbers."""
 
 _ROOTS = (sqrt, exp, log10, sinh, cosh, tanh, asinh, acosh, atanh, sin, cos, tan, asin, acos, atan)
 
@@ -488,8 +487,12 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     cmath.isclose: numbers.isclose,
 }
 """By function of `cmath`, the function that computes it."""
-OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {
-    getattr(math, function.__name__): function
-    for function in (*_ROOTS, log, log1p, log2, expm1, exp2, isnan, isinf, isfinite)
+OF_NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
+    **{
+        getattr(math, function.__name__): function
+        for function in (*_ROOTS, log, log1p, log2, expm1, exp2, isnan, isinf, isfinite)
+    },
+    **_ORDERED,
+    numbers.sign: sign,
 }
-"""By function of `math` that computes one of NumPy's for real numbers, the function for complex ones."""
+"""By function that computes one of NumPy's for real numbers, the function for complex ones if it is another one."""

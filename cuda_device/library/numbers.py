@@ -1,6 +1,7 @@
 """Functions of `math` and NumPy and methods of `int` and `float`, written in Python.
 
-`REPLACEMENTS`, `METHODS` and `OF_NUMPY` map names to them. They are compiled like users' functions.
+`FUNCTIONS`, `OF_NUMPY` and `METHODS` map the functions of Python and NumPy and the names of methods to them. They are compiled
+like users' functions.
 """
 
 from __future__ import annotations
@@ -261,6 +262,11 @@ def truth(a: Any) -> Any:
     return bool(a)
 
 
+def divide_and_modulo(a: Any, b: Any) -> Any:
+    """`divmod(a, b)`."""
+    return a // b, a % b
+
+
 def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
     """`pow(base, exponent)`, and of integers `pow(base, exponent, modulus)`."""
     if modulus is None:
@@ -303,28 +309,28 @@ def round_to(x: Any, digits: Any) -> Any:
     return rounded / scale if digits >= 0 else rounded * scale if rounded else rounded  # the scale may be infinite
 
 
-REPLACEMENTS: dict[object, Callable[..., Any]] = {
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(math, function.__name__): function
     for function in (gcd, lcm, isqrt, factorial, comb, perm, isclose, dist, modf, frexp, ldexp, ulp)
-} | {pow: power}
+} | {pow: power, divmod: divide_and_modulo}
 """By a function of Python, the one that device code runs instead."""
 METHODS: dict[str, Callable[..., Any]] = {
     function.__name__: function for function in (bit_count, bit_length, is_integer)
 }
 """By method of a number, the function that computes it."""
-OF_NUMPY: dict[str, Callable[..., Any]] = {
-    **{function.__name__: function for function in (logaddexp, logaddexp2, sign, spacing)},
-    "ceil": lambda x: -entities.float_floor(-as_float(x)),
-    "float_power": lambda a, b: math.pow(np.float64(a), np.float64(b)),
-    "fmax": lambda a, b: prelude.as_both(b if b > a or a != a else a, a, b),
-    "fmin": lambda a, b: prelude.as_both(b if b < a or a != a else a, a, b),
-    "heaviside": lambda x, at_zero: x if x != x else at_zero if x == 0 else 0.0 if x < 0 else 1.0,
-    "invert": lambda x: not x if isinstance(x, (bool, np.bool_)) else ~x,
-    "logical_and": lambda a, b: bool(a) and bool(b),
-    "logical_or": lambda a, b: bool(a) or bool(b),
-    "logical_xor": lambda a, b: bool(a) != bool(b),
-    "reciprocal": lambda x: 1 / x,
-    "signbit": lambda x: math.copysign(1.0, x) < 0,
-    "square": lambda x: x * x,
+OF_NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
+    **{getattr(np, function.__name__): function for function in (logaddexp, logaddexp2, sign, spacing)},
+    np.ceil: lambda x: -entities.float_floor(-as_float(x)),
+    np.float_power: lambda a, b: math.pow(np.float64(a), np.float64(b)),
+    np.fmax: lambda a, b: prelude.as_both(b if b > a or a != a else a, a, b),
+    np.fmin: lambda a, b: prelude.as_both(b if b < a or a != a else a, a, b),
+    np.heaviside: lambda x, at_zero: x if x != x else at_zero if x == 0 else 0.0 if x < 0 else 1.0,
+    np.invert: lambda x: not x if isinstance(x, (bool, np.bool_)) else ~x,
+    np.logical_and: lambda a, b: bool(a) and bool(b),
+    np.logical_or: lambda a, b: bool(a) or bool(b),
+    np.logical_xor: lambda a, b: bool(a) != bool(b),
+    np.reciprocal: lambda x: 1 / x,
+    np.signbit: lambda x: math.copysign(1.0, x) < 0,
+    np.square: lambda x: x * x,
 }
-"""Universal functions of NumPy, by their names."""
+"""By a function of NumPy, the one that device code runs instead."""

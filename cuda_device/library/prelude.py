@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from cuda_device.device.entities import float_floor
@@ -77,16 +76,6 @@ def magnitude(number: Any) -> Any:
 def is_within(index: Any, length: Any) -> Any:
     """Returns whether an index, which may be negative, is in the bounds of an axis of `length`."""
     return -length <= index < length
-
-
-def is_length(number: Any) -> Any:
-    """Returns whether a number is a valid length."""
-    return number >= 0
-
-
-def is_equal(number: Any, other: Any) -> Any:
-    """Returns whether two numbers are equal."""
-    return number == other
 
 
 def is_row(array: Any) -> Any:
@@ -177,11 +166,6 @@ def lane_of_mask(mask: Any, i: Any) -> Any:
     return (mask >> i) & 1 != 0
 
 
-def divide_and_modulo(a: Any, b: Any) -> Any:
-    """`divmod(a, b)`."""
-    return a // b, a % b
-
-
 def has_whole_strides(items: Any, size: Any) -> Any:
     """Returns whether all strides are multiples of `size`, as the array descriptor of CUDA C++ requires."""
     return all(stride % size == 0 for stride in items.strides)
@@ -215,7 +199,3 @@ def minimum(a: Any, b: Any) -> Any:
 def maximum(a: Any, b: Any) -> Any:
     """`np.maximum`: NaN if an argument is NaN."""
     return as_both(b if a == a and (b > a or b != b) else a, a, b)
-
-
-REPLACEMENTS: dict[object, Callable[..., Any]] = {divmod: divide_and_modulo}
-"""By builtin, the function that device code calls instead."""

@@ -1,12 +1,11 @@
 """Builtins, iteration and functions of `math`, written in Python and compiled like users' functions.
 
-`REPLACEMENTS` maps each function to the one that device code calls instead: `sum` of a tuple is unrolled, `sum` of an array or a
-range is a loop.
+`FUNCTIONS` maps each function to the one that device code calls instead: `sum` of a tuple is unrolled, `sum` of an array or a
+range is a loop. `min` and `max` call theirs for a single argument.
 """
 
 from __future__ import annotations
 
-import builtins
 import math
 import operator
 from collections.abc import Callable
@@ -207,17 +206,17 @@ def element_if(items: Any, index: Any, condition: Any) -> Any:
     return item
 
 
-REPLACEMENTS: dict[object, Callable[..., Any]] = {
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     sum: add_all,
     any: any_of,
     all: all_of,
+    min: least,
+    max: greatest,
     math.prod: product,
     math.fsum: float_sum,
 }
 if hasattr(math, "sumprod"):
-    REPLACEMENTS[math.sumprod] = sum_of_products
-ONE_ARGUMENT: dict[object, Callable[..., Any]] = {builtins.min: least, builtins.max: greatest}
-"""What `min` and `max` call for a single argument, an iterable."""
+    FUNCTIONS[math.sumprod] = sum_of_products
 
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
 """Methods of tuples and lists."""

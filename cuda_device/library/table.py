@@ -1,16 +1,22 @@
-"""The device table: the rows of everything that device code can name, and the modules of the library."""
+"""The tables of what device code can name: the rows of the device, and the functions of the library.
+
+`infer/builtin_calls` makes the rules of calls from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from cuda_device import hooks
 from cuda_device.device import (
     atomics,
+    entities,
     inline_ptx,
     machine_functions,
     memory,
@@ -23,7 +29,6 @@ from cuda_device.device import (
 from cuda_device.device.rows import Intrinsic
 from cuda_device.library import barriers, builtins, complex_functions, copying, numbers, prelude, standard
 
-T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
     *target.ROWS,
     *positioning.ROWS,
@@ -48,16 +53,7 @@ _BY_IDENTITY = {id(row.entity): row for row in ALL}
 
 def row_of_entity(entity: object) -> Intrinsic | None:
     """The row of an entity, or None."""
-    row = _BY_IDENTITY.get(id(entity))
-    return row if row is not None and row.entity is entity else None
-
-
-def entry_of(entries: Mapping[Any, T], entity: object) -> T | None:
-    """Looks an entity up in a mapping. Returns None for unhashable objects, and for dtypes, which compare equal to classes."""
-    try:
-        return None if isinstance(entity, np.dtype) else entries.get(entity)
-    except Exception:  # of a user's own `__hash__`
-        return None
+    return _BY_IDENTITY.get(id(entity))
 
 
 # The library: modules whose functions are compiled like a user's
@@ -65,12 +61,73 @@ def entry_of(entries: Mapping[Any, T], entity: object) -> T | None:
 _MODULES = (barriers, complex_functions, copying, numbers, prelude, standard)
 NAMES = frozenset((*(module.__name__ for module in _MODULES), *(f"cuda_device.{name}" for name in hooks.LIBRARIES)))
 """The names of these modules. Messages about their code show the place where the user called it."""
-REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS
+FUNCTIONS = numbers.FUNCTIONS | standard.FUNCTIONS
 """By function of Python, the function that device code calls instead."""
 
+_OF_MATH = (
+    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
+    "fabs", "copysign", "fmod", "nextafter", "cbrt", "degrees", "radians", "isnan", "isinf", "isfinite", "gcd", "lcm",
+    "modf", "frexp", "ldexp",
+)  # fmt: skip
+"""The functions of NumPy that `math` has under the same name."""
+_OF_NUMPY: dict[str, Callable[..., Any]] = {
+    **{name: getattr(math, name) for name in _OF_MATH},
+    "arcsin": math.asin,
+    "arccos": math.acos,
+    "arctan": math.atan,
+    "arctan2": math.atan2,
+    "arcsinh": math.asinh,
+    "arccosh": math.acosh,
+    "arctanh": math.atanh,
+    "rad2deg": math.degrees,
+    "deg2rad": math.radians,
+    "absolute": abs,
+    "conjugate": complex_functions.conjugate,
+    "floor": entities.float_floor,
+    "trunc": entities.float_trunc,
+    "rint": entities.float_round,
+    "minimum": prelude.minimum,
+    "maximum": prelude.maximum,
+    "logical_not": operator.not_,
+    "divmod": divmod,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "bitwise_count": numbers.bit_count,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "angle": complex_functions.angle,
+    "clip": numbers.clip,
+    "where": numbers.where,
+    "round": complex_functions.rounded,
+    "around": complex_functions.rounded,
+    "isclose": numbers.are_close,
+}
+NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
+    **numbers.OF_NUMPY,
+    **{getattr(np, name): function for name, function in _OF_NUMPY.items() if hasattr(np, name)},
+}
+"""By function of NumPy, the function that device code calls for numbers: `np.sqrt(x)` is `math.sqrt(x)`.
 
-_OF_NUMPY = {getattr(np, name): function for name, function in numbers.OF_NUMPY.items()}
-_SHOWN = {function: entity for entity, function in reversed((REPLACEMENTS | standard.ONE_ARGUMENT | _OF_NUMPY).items())}
+The types are those of device code: `np.sqrt` of a float32 is a float32, and of an int a builtin float.
+"""
+
+_SHOWN = {function: entity for entity, function in reversed((FUNCTIONS | numbers.OF_NUMPY).items())}
 
 
 def shown(function: FunctionType) -> str:

@@ -28,16 +28,15 @@ from cuda_device.ir.nodes import Block, Function, Module, Op
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.model import Ref, Space
 
-_ATOMICS = (ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE)
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 
 
 def relax_atomics(module: Module) -> None:
     """Narrows scopes and relaxes orders in place."""
-    if not module.has(*_ATOMICS) or module.has(ops.IN_CLUSTER):
+    if module.has(ops.IN_CLUSTER):
         return
     for op in module.ops():
-        if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
+        if op.code in ops.ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
             op.attributes["scope"] = str(Scope.BLOCK)
     if module.main.kernel and not module.has(ops.EXTERN, ops.PTX):
         silent = [(function, *atomic) for function in module.functions for atomic in _silent(function)]
@@ -65,7 +64,7 @@ def _silent(function: Function) -> Iterator[tuple[Block, int, Op]]:
 def _is_observed(module: Module, silent: Sequence[tuple[Function, Block, int, Op]]) -> bool:
     """Whether an observer can tell that the silent operations order accesses."""
     observers = _observers(module, {op for *_, op in silent})
-    if any(op.code in _ATOMICS and _space(op) is not Space.GLOBAL for op in observers):
+    if any(op.code in ops.ATOMICS and _space(op) is not Space.GLOBAL for op in observers):
         return True
     return any(observers and function is not module.main for function, *_ in silent) or any(
         _reaches(block, index + 1, observers) for _, block, index, _ in silent
@@ -79,8 +78,8 @@ def _observers(module: Module, silent: Container[Op]) -> set[Op]:
     for function in module.functions:
         read = used(function)
         for op in function.ops():
-            is_ordered = op.code in _ATOMICS and op not in silent and op.attributes["memory"] != Order.RELAXED
-            tells = op.code in _ATOMICS and not read.isdisjoint(op.results)
+            is_ordered = op.code in ops.ATOMICS and op not in silent and op.attributes["memory"] != Order.RELAXED
+            tells = op.code in ops.ATOMICS and not read.isdisjoint(op.results)
             if is_ordered or tells or op.code is ops.FENCE:
                 observers.add(op)
                 names.add(function.name)

@@ -17,6 +17,7 @@ it stores the launches and runs them when it is launched.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import weakref
 from collections.abc import Sequence
 from functools import partial
@@ -74,7 +75,7 @@ class _GpuRecorder(GpuStream):
     recorded: list[Recorded]
 
     def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
-        node = driver.newest_node(self.handle)
+        node = newest_node(self.handle)
         self.recorded.append(Recorded(variant, shape, buffer, arguments, users_location(), node))
         return True
 
@@ -131,16 +132,16 @@ class Graph:
                 if kind is None:
                     self._take(captured, recorder.recorded)
             finally:
-                driver.destroy_graph(captured)
+                driver.check(driver.bindings().cuGraphDestroy(captured), "destroying a graph")
 
     def _take(self, captured: int, launches: Sequence[Recorded]) -> None:
         """Creates or updates the executable graph. Raises `LaunchError` if it cannot be updated, and leaves it unchanged."""
         if not self._executable:
-            self._executable = driver.instantiate(captured)
+            self._executable = _instantiate(captured)
             weakref.finalize(self, _destroy, self._executable).atexit = False
         else:
             self._check_count(launches)
-            failure = driver.update_graph(self._executable, captured)
+            failure = _update(self._executable, captured)
             if failure is not None:
                 why, node = failure
                 found = [launch for launch in launches if launch.node == node]
@@ -191,7 +192,7 @@ class Graph:
             return
         assert isinstance(where, GpuStream)
         with where.using():
-            begin = partial(driver.launch_graph, self._executable, where.handle)
+            begin = partial(_launch, self._executable, where.handle)
             start_together(where, begin, [(each.variant, each.shape, each.arguments) for each in launches])
             where.retain(self, launches)
 
@@ -209,10 +210,43 @@ class Graph:
 _AS_BEFORE = "make the same launches in the same order, with other arguments or sizes, or build another graph"
 
 
+# The driver's graphs
+
+
+def newest_node(stream: int) -> int:
+    """The newest graph node of `stream`, which is being captured."""
+    answer = driver.bindings().cuStreamGetCaptureInfo(stream)
+    _, _, _, nodes, *_, count = driver.check(answer, "asking for the newest node of a graph")
+    return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
+
+
+def _instantiate(graph: int) -> int:
+    """Instantiates an executable graph."""
+    settings = (ctypes.c_uint64 * 4)()  # CUDA_GRAPH_INSTANTIATE_PARAMS, all defaults
+    answer = driver.bindings().cuGraphInstantiateWithParams(graph, ctypes.addressof(settings))
+    return int(driver.check(answer, "making a graph executable"))
+
+
+def _update(executable: int, graph: int) -> tuple[str, int] | None:
+    """Updates an executable graph with the parameters of a graph. Returns None, or the reason for failure and the node."""
+    api = driver.bindings()
+    told = (ctypes.c_uint64 * 3)()  # CUgraphExecUpdateResultInfo: an enumeration, and two nodes
+    (status,) = api.cuGraphExecUpdate(executable, graph, ctypes.addressof(told))
+    if not (why := told[0] & 0xFFFF_FFFF):
+        driver.check((status,), "updating a graph")
+        return None
+    names = {value: name for name, value in vars(api.CUgraphExecUpdateResult).items()}
+    return names.get(why, f"CUgraphExecUpdateResult {why}"), int(told[1])
+
+
+def _launch(executable: int, stream: int) -> None:
+    driver.check(driver.bindings().cuGraphLaunch(executable, stream), "launching a graph")
+
+
 def _destroy(executable: int) -> None:
     """Destroys an executable graph that can no longer be launched."""
     with contextlib.suppress(Exception), driver.BesideCaptures():
-        driver.destroy_graph(0, executable)
+        driver.bindings().cuGraphExecDestroy(executable)
 
 
 def graph(stream: Any = None) -> Graph:

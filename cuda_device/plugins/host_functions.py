@@ -127,7 +127,10 @@ def _enqueue(stream: GpuStream, call: Call) -> None:
         number = next(_numbers)
         _waiting[number] = call
         try:
-            driver.launch_host_function(stream.handle, ctypes.cast(_CALLED, ctypes.c_void_p).value or 0, number)
+            answer = driver.bindings().cuLaunchHostFunc(
+                stream.handle, ctypes.cast(_CALLED, ctypes.c_void_p).value or 0, number
+            )
+            driver.check(answer, "putting a host function into a stream")
         except BaseException:
             del _waiting[number]
             raise

@@ -21,7 +21,7 @@ from typing import Literal
 
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import model
-from cuda_device.types.layout import align_of, leaves, machine, map_arrays, parts, shortfall, size_of
+from cuda_device.types.layout import align_of, leaves, machine, map_arrays, parts, rebuilt, shortfall, size_of
 
 DESCRIPTOR = "interoperable_array_descriptor"
 _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
@@ -65,12 +65,11 @@ def representation(type: model.Type) -> model.Type:
         case model.Pointer():
             return leaves(type)[0]
         case model.Tuple(elements):
-            return model.Tuple(tuple(map(representation, elements)))
-        case model.Struct(_, fields):
+            return rebuilt(type, map(representation, elements))
+        case model.Struct():
             if type.size and _overlaps(type):
                 raise TypeError(f"the members of {type.name} overlap, or are in another order than in memory")
-            parts = tuple(replace(field, type=_member(field.type)) for field in fields)
-            return replace(type, fields=parts, host=None)
+            return replace(rebuilt(type, map(_member, parts(type))), host=None)
         case model.Array(_, ndim):
             lengths = model.Tuple((model.INT64,) * ndim)
             data = model.Field("data", leaves(type)[0])

@@ -22,16 +22,16 @@ FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign
 
 @dataclass(frozen=True)
 class Architecture:
-    """One architecture.
-
-    `name` is its name in PTX, `number` the compute capability times ten, `variant` the suffix of its name, and `ptx` the oldest
-    PTX version to use, times ten; a program states a newer one if its instructions need it (`codegen/gpu/ptx_versions`).
-    """
+    """One architecture."""
 
     name: str
+    """Its name in PTX."""
     number: int
+    """The compute capability times ten."""
     variant: str
+    """The suffix of its name."""
     ptx: int
+    """The oldest PTX version to use, times ten. A program states a newer one if it needs it (`codegen/gpu/ptx_versions`)."""
 
     def __str__(self) -> str:
         return self.name

@@ -86,20 +86,20 @@ def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
 
 def _packing(parameters: Sequence[model.Type]) -> Packing:
     """The packing of parameters, each of which has the alignment of its type."""
-    found, codes, form, offsets, places = [], [], "=", [], []
+    leaf_types, codes, form, offsets, places = [], [], "=", [], []
     end = 0
     for type in parameters:
         start = -(-end // align_of(type)) * align_of(type)
         offsets.append(start)
         for access in accesses(type, _NO_ALIGNMENT):
-            found.append(access.type)
+            leaf_types.append(access.type)
             codes.append(code_of(access.type))
             places.append(start + access.offset)
             form += f"{places[-1] - struct.calcsize(form)}x{codes[-1]}"
         end = start + size_of(type)
     form += f"{end - struct.calcsize(form)}x"
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
-    odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
+    odd = {i: n for i, n in enumerate(leaf_types) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
     return Packing(struct.Struct(form), tuple(offsets), tuple(places), tuple(codes), singles, odd)
 
 

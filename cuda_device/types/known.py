@@ -12,7 +12,7 @@ Constants are exact Python values until they are combined with a typed value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -403,3 +403,8 @@ def small(known: Known) -> Known:
     if not has_arrays(known.type):
         return known
     return replace(known, type=map_arrays(known.type, lambda array: replace(array, small=True)))
+
+
+def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
+    """The types of the arguments that are passed at run time."""
+    return tuple([k.type for k in known if not k.constant and not isinstance(k.type, model.NoneType)])

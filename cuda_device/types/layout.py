@@ -19,6 +19,7 @@ import builtins
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
@@ -135,11 +136,15 @@ def parts(type: model.Type) -> tuple[model.Type, ...]:
     return ()
 
 
-def rebuilt(type: model.Type, parts: Iterable[model.Type]) -> model.Type:
+T = TypeVar("T", bound=model.Type)
+
+
+def rebuilt(type: T, parts: Iterable[model.Type]) -> T:
     """The struct or tuple `type` with other types for its parts."""
     if isinstance(type, model.Struct):
         return replace(type, fields=tuple(replace(f, type=part) for f, part in zip(type.fields, parts, strict=True)))
-    return model.Tuple(tuple(parts))
+    assert isinstance(type, model.Tuple)
+    return replace(type, elements=tuple(parts))
 
 
 def any_part(type: model.Type, *kinds: builtins.type) -> bool:
@@ -181,9 +186,10 @@ def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array])
 def without_classes(type: model.Type) -> model.Type:
     """The type with structs that have no Python classes, as the text of a type has them."""
     match type:
-        case model.Struct() | model.Tuple():
-            plain = rebuilt(type, map(without_classes, parts(type)))
-            return replace(plain, host=None) if isinstance(plain, model.Struct) else plain
+        case model.Struct():
+            return replace(rebuilt(type, map(without_classes, parts(type))), host=None)
+        case model.Tuple(elements):
+            return rebuilt(type, map(without_classes, elements))
         case model.Array(dtype) | model.Subarray(dtype) | model.Pointer(dtype) | model.AtomicCell(dtype):
             return replace(type, dtype=without_classes(dtype))
     return type
@@ -291,27 +297,27 @@ def common_alignment(align: int, offset: int) -> int:
 
 @dataclass(frozen=True)
 class Division:
-    """The format of bfloat16 or an 8-bit float: the bits of the mantissa, and the bias of the exponent.
-
-    `overflow` is the bit pattern for numbers that are too large, and `nan` that of NaN, both without the sign. `limit` is the
-    largest finite number, and `last` the largest number that rounds to it.
-    """
+    """The format of bfloat16 or an 8-bit float."""
 
     mantissa: int
+    """The number of its bits."""
     bias: int
+    """That of the exponent."""
     overflow: int
+    """The bit pattern for numbers that are too large, without the sign."""
     nan: int
-    limit: float
+    """The bit pattern of NaN, without the sign."""
     last: float
+    """The largest number that rounds to a finite one."""
 
 
 DIVISIONS = {
     # s eeee mmm: no infinity; numbers that are too large become NaN (0x7F).
     # 464 is the midpoint of 448 and the next value, 480. Ties go to the even mantissa, that of 448.
-    model.Format.E4M3: Division(3, 7, 0x7F, 0x7F, 448.0, 464.0),
+    model.Format.E4M3: Division(3, 7, 0x7F, 0x7F, 464.0),
     # Here the even mantissa is that of infinity.
-    model.Format.E5M2: Division(2, 15, 0x7C, 0x7E, 57344.0, math.nextafter(61440.0, 0)),
-    model.Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, 2.0**128 - 2.0**120, math.nextafter(2.0**128 - 2.0**119, 0)),
+    model.Format.E5M2: Division(2, 15, 0x7C, 0x7E, math.nextafter(61440.0, 0)),
+    model.Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, math.nextafter(2.0**128 - 2.0**119, 0)),
 }
 
 

@@ -58,18 +58,17 @@ class Space(enum.Enum):
 
 @dataclass(frozen=True)
 class Number:
-    """A builtin or fixed-format number of `bits` bits (8 for a bool, which is stored in a byte).
-
-    A `builtin` number takes the type of a fixed-format number of its own or a higher kind. The *index* (the type of `len(x)` and
-    `x.shape[0]`) is the builtin int of 64 bits. A `mask` is an int32 that represents the lanes of a warp. `format` distinguishes
-    bfloat16 from float16, and the 8-bit floats from each other.
-    """
+    """A builtin or fixed-format number. The *index*, the type of `len(x)` and `x.shape[0]`, is the builtin int of 64 bits."""
 
     kind: NumberKind
     bits: int
+    """The size in bits; 8 for a bool, which is stored in a byte."""
     builtin: bool = False
+    """Whether it takes the type of a fixed-format number of its own or a higher kind."""
     mask: bool = False
+    """Whether it is an int32 that represents the lanes of a warp."""
     format: str = Format.IEEE
+    """Distinguishes bfloat16 from float16, and the 8-bit floats from each other."""
 
     def __str__(self) -> str:
         return _NAMES[self]
@@ -153,15 +152,14 @@ class Vector:
 
 @dataclass(frozen=True)
 class Field:
-    """A member of a struct; `align` is its minimum alignment in bytes, or 0 for the alignment of its type.
-
-    `offset` is its offset in a struct with explicit offsets, and otherwise -1.
-    """
+    """A member of a struct."""
 
     name: str
     type: Type
     align: int = 0
+    """Its minimum alignment in bytes, or 0 for the alignment of its type."""
     offset: int = -1
+    """Its offset in a struct with explicit offsets, and otherwise -1."""
 
     def __str__(self) -> str:
         name = self.name if re.fullmatch(r"\w+", self.name) else repr(self.name)
@@ -171,17 +169,16 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A class with members, laid out like a standard-layout class in CUDA C++.
-
-    `align` is its minimum alignment in bytes. `host` is its Python class, which has the methods; two structs are the same type
-    only if their classes are the same. If `size` is not 0, the layout is explicit: `size`, `align` and the offsets of the fields.
-    """
+    """A class with members, laid out like a standard-layout class in CUDA C++."""
 
     name: str
     fields: tuple[Field, ...]
     align: int = 0
+    """Its minimum alignment in bytes."""
     host: type[Any] | None = field(default=None, repr=False)
+    """Its Python class, which has the methods. Two structs are the same type only if their classes are the same."""
     size: int = 0
+    """If it is not 0, the layout is explicit: `size`, `align` and the offsets of the fields."""
 
     def __str__(self) -> str:
         extra = (f" align {self.align}" if self.align else "") + (f" size {self.size}" if self.size else "")
@@ -210,19 +207,18 @@ class Subarray:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array of `ndim` dimensions of `dtype`; its shape and strides are run-time values.
-
-    `align` is the alignment of its elements in bytes if it is less than that of their type, and otherwise 0. A `small` array
-    has at most `SMALL` elements, and no axis is longer, so its lengths, positions, and simple sums of them fit in 32 bits.
-    """
+    """An array. Its shape and strides are run-time values."""
 
     dtype: Type
     ndim: int
+    """The number of axes."""
     layout: Layout = Layout.C
     readonly: bool = False
     space: Space = field(default=Space.GLOBAL)
     align: int = 0
+    """The alignment of its elements in bytes if it is less than that of their type, and otherwise 0."""
     small: bool = False
+    """Whether it has at most `SMALL` elements and no longer axis, so that lengths, positions and simple sums fit in 32 bits."""
 
     def __str__(self) -> str:
         flags = ["readonly"] * self.readonly + [self.space.value] * (self.space is not Space.GLOBAL)
@@ -232,12 +228,14 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The address of one `pointee` in `space`, which may be read-only; `align` is as in `Array`."""
+    """The address of one value in memory."""
 
     space: Space
     pointee: Type
+    """The type of the value."""
     readonly: bool = False
     align: int = 0
+    """As in `Array`."""
 
     def __str__(self) -> str:
         flags = ["readonly"] * self.readonly + [f"align{self.align}"] * bool(self.align)

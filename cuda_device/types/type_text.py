@@ -17,7 +17,6 @@ from cuda_device.types.model import (
     Bundle,
     Field,
     Layout,
-    Number,
     Pointer,
     Range,
     RangeIterator,
@@ -30,98 +29,80 @@ from cuda_device.types.model import (
     Vector,
 )
 
+_SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_STRUCT = re.compile(r"(\w+)(?:\s+align (\d+))?(?:\s+size (\d+))?")
+_MEMBER = re.compile(rf"(\w+|{_QUOTED})\s*:(.+?)(?:\s+align (\d+))?(?:\s+at (\d+))?", re.DOTALL)
+
 
 def parse_type(text: str) -> Type:
     """The type that prints as `text`: `parse_type(str(T)) == T` for every type. Raises `ValueError` for anything else."""
-    words = re.findall(r"\w+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S", text)
     try:
-        type, end = _type(words, 0)
-    except (IndexError, SyntaxError):  # the latter within a member's name
-        raise ValueError(f"unfinished type {text!r}") from None
-    if end != len(words):
-        raise ValueError(f"{words[end]!r} after the type {type}")
+        type = _type(text)
+    except (KeyError, SyntaxError):
+        type = NONE
+    if re.sub(r"\s", "", str(type)) != re.sub(r"\s", "", text):
+        raise ValueError(f"unknown type {text.strip()!r}")
     return type
 
 
-def _type(words: list[str], start: int) -> tuple[Type, int]:
-    """The type that begins at `words[start]`, and its end."""
-    name = words[start]
-    simple = _SIMPLE.get(name)
-    if simple is not None:
-        return simple, start + 1
-    if words[start + 1] != "<":
-        raise ValueError(f"unknown type {name!r}")
-    start += 2
-    if name == "struct":
-        return _struct(words, start)
-    arguments: list[Type | str] = []
-    while words[start] != ">":
-        if arguments:
-            if words[start] != ",":
-                raise ValueError(f"{words[start]!r} instead of a comma in {name}<…>")
-            start += 1
-        if words[start] in _SIMPLE or words[start + 1] == "<":
-            argument, start = _type(words, start)
-            arguments.append(argument)
+def _type(text: str) -> Type:
+    """The type for a text that may have mistakes."""
+    name, _, inside = text.strip().removesuffix(">").partition("<")
+    match name.strip(), split_list(inside):
+        case "tuple", elements:
+            return Tuple(tuple(map(_type, elements)))
+        case "bundle", elements:
+            return Bundle(tuple(map(_type, elements)))
+        case "vector", [dtype, size]:
+            return Vector(NUMBERS[dtype], int(size))
+        case "struct", [head, *members]:
+            return _struct(head, members)
+        case "subarray", [dtype, *shape]:
+            return Subarray(_type(dtype), tuple(map(int, shape)))
+        case "array", [dtype, ndim, layout, *flags]:
+            space = next((Space(flag) for flag in flags if flag in _SPACES), Space.GLOBAL)
+            options = "readonly" in flags, space, _alignment(flags), "small" in flags
+            return Array(_type(dtype), int(ndim), Layout(layout), *options)
+        case "ref", [space_name, pointee, *flags]:
+            return Ref(Space(space_name), _type(pointee), "readonly" in flags, _alignment(flags))
+        case "pointer", [dtype, *flags]:
+            return Pointer(_type(dtype), "readonly" in flags)
+        case "atomic", [dtype]:
+            return AtomicCell(_type(dtype))
+        case "range", [item]:
+            return Range(NUMBERS[item])
+        case "range_iterator", [item, *counter]:
+            return RangeIterator(NUMBERS[item], *(NUMBERS[number] for number in counter[:1]))
+    return _SIMPLE[name]
+
+
+_SPACES = frozenset(space.value for space in Space)
+
+
+def _alignment(flags: list[str]) -> int:
+    return next((int(flag.removeprefix("align")) for flag in flags if flag.startswith("align")), 0)
+
+
+def _struct(head: str, members: list[str]) -> Struct:
+    """The struct with this name, alignment and size."""
+    named, matches = _STRUCT.fullmatch(head), [_MEMBER.fullmatch(member) for member in members]
+    if named is None or None in matches:
+        raise ValueError(f"{head!r} is no struct")
+    fields = [
+        Field(ast.literal_eval(name) if name[0] in "'\"" else name, _type(type), int(align or 0), int(offset or -1))
+        for name, type, align, offset in (match.groups() for match in matches if match is not None)
+    ]
+    return Struct(named[1], tuple(fields), int(named[2] or 0), size=int(named[3] or 0))
+
+
+def split_list(text: str) -> list[str]:
+    """Splits a list at the commas outside of angle brackets and quotes."""
+    parts, depth = [""], 0
+    for token in re.findall(rf"{_QUOTED}|.", text, re.DOTALL):
+        depth += (token == "<") - (token == ">")
+        if token == "," and depth == 0:
+            parts.append("")
         else:
-            arguments.append(words[start])
-            start += 1
-    return _build(name, arguments), start + 1
-
-
-def _struct(words: list[str], start: int) -> tuple[Type, int]:
-    """The struct whose name is `words[start]`."""
-    name, start = words[start], start + 1
-    align, start = _mark(words, start, "align", 0)
-    size, start = _mark(words, start, "size", 0)
-    fields = []
-    while words[start] != ">":
-        if words[start] != "," or words[start + 2] != ":" or not re.match(r"\w|'|\"", words[start + 1]):
-            raise ValueError(f"{' '.join(words[start : start + 3])!r} is no member of a struct")
-        type, end = _type(words, start + 3)
-        boundary, end = _mark(words, end, "align", 0)
-        offset, end = _mark(words, end, "at", -1)
-        member = words[start + 1]
-        fields.append(Field(ast.literal_eval(member) if member[0] in "'\"" else member, type, boundary, offset))
-        start = end
-    return Struct(name, tuple(fields), align, size=size), start + 1
-
-
-def _mark(words: list[str], start: int, mark: str, otherwise: int) -> tuple[int, int]:
-    """The number behind the word `mark`, if that is at `start`, and the end of the two."""
-    return (int(words[start + 1]), start + 2) if words[start] == mark else (otherwise, start)
-
-
-def _build(name: str, arguments: list[Type | str]) -> Type:
-    types = [argument for argument in arguments if not isinstance(argument, str)]
-    plain = [argument for argument in arguments if isinstance(argument, str)]
-    align = 0
-    if name in ("array", "ref") and plain[-1].startswith("align"):
-        align = int(plain.pop().removeprefix("align"))
-    match name, types, plain:
-        case (("tuple" | "bundle"), elements, []):
-            return (Tuple if name == "tuple" else Bundle)(tuple(elements))
-        case "vector", [Number() as dtype], [size]:
-            return Vector(dtype, int(size))
-        case "array", [dtype], [ndim, layout, *flags] if arguments[0] is dtype:
-            readonly, small = "readonly" in flags, "small" in flags
-            spaces = [Space(flag) for flag in flags if flag not in ("readonly", "small")] or [Space.GLOBAL]
-            array = Array(dtype, int(ndim), Layout(layout), readonly, spaces[0], align, small)
-            if str(array) == f"array<{', '.join(map(str, arguments))}>":
-                return array
-        case "subarray", [dtype], shape:
-            return Subarray(dtype, tuple(map(int, shape)))
-        case "atomic", [dtype], []:
-            return AtomicCell(dtype)
-        case "pointer", [dtype], [*flags] if flags in ([], ["readonly"]):
-            return Pointer(dtype, bool(flags))
-        case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
-            return Ref(Space(space_name), pointee, bool(flags), align)
-        case "range", [Number() as item], []:
-            return Range(item)
-        case "range_iterator", [Number() as item, *counter], [] if len(counter) < 2:
-            return RangeIterator(item, *(number for number in counter if isinstance(number, Number)))
-    raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
-
-
-_SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}
+            parts[-1] += token
+    return [part.strip() for part in parts] if text.strip() else []

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cuda_device.errors import ArgumentError
-from cuda_device.types.host import dtype_of_type, host_type_of, number_of
+from cuda_device.types.host import dtype_of_type, host_type_of, members_of, number_of
 from cuda_device.types.model import (
     FIXED_NUMBERS,
     UINT32,
@@ -261,14 +261,12 @@ def host_class_of(type: Type) -> object:
 def value_of(type: Type, element: Any) -> Any:
     """The host value of an element of an array of `type`."""
     match type:
-        case Number(builtin=True):
-            return element.item()
-        case Number():
+        case Number(builtin=False):
             return host_type_of(type)(element)
-        case Vector(dtype):
-            return host_vector(type)(*(value_of(dtype, element[name]) for name in element.dtype.names))  # type: ignore[misc]
-        case Tuple(elements):
-            return tuple(value_of(part, element[f"_{i}"]) for i, part in enumerate(elements))
-        case Struct(_, fields, host=host) if host is not None:
-            return host(*(value_of(part.type, element[part.name]) for part in fields))
-    return element.copy() if isinstance(type, Struct) else element.item()
+        case Struct(host=None):
+            return element.copy()
+        case Vector() | Tuple() | Struct():
+            parts = tuple(value_of(part, element[name]) for name, part in members_of(type).items())
+            host: Any = host_class_of(type)
+            return parts if isinstance(type, Tuple) else host(*parts)
+    return element.item()

@@ -75,10 +75,12 @@ def test_the_driver_assembles_what_it_reads(gpu, monkeypatch):
 @pytest.mark.needs("graphs")
 @needs_assembler
 def test_a_graph_and_its_time(gpu):
+    from cuda_device.plugins import graphs
+
     x = device.zeros(4, np.float32, stream=stream())
     with device.graph(stream()) as graph:
         device.launch(doubles, x, grid=1, block=4, stream=graph.stream)
-        newest = driver.newest_node(graph.stream.handle)
+        newest = graphs.newest_node(graph.stream.handle)
     assert newest == next(iter(gpu.graphs.values()))[-1][0]
     graph.launch(stream())
     assert driver.seconds_between(driver.create_event(True), driver.create_event(True)) == 2.5e-3

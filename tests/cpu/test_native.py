@@ -87,8 +87,8 @@ def test_the_records_are_the_same_in_both_languages():
         type = parsed.get_global_variable(record.name[1:]).global_value_type
         structure = cpu_executor._structure(record)
         assert ctypes.sizeof(structure) == data.get_abi_size(type)
-        for i, (name, _) in enumerate(record.fields):
-            assert getattr(structure, name.replace(".", "_")).offset == data.get_element_offset(type, i)
+        for i, name in enumerate(record.fields):
+            assert getattr(structure, name).offset == record.offset(name) == data.get_element_offset(type, i)
 
 
 def test_functions_of_the_host_can_be_given():

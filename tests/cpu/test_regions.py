@@ -386,7 +386,7 @@ def counted_in_a_branch(x, y, n):
 
 @pytest.mark.parametrize("function", [counted_after, counted_in_the_header, counted_in_a_branch])
 def test_loops_that_look_like_ranges(function, monkeypatch):
-    """`while` loops that the pass "trip counts" gives the shape of a loop over a range."""
+    """`while` loops with the shape of a loop over a range."""
 
     def computed():
         x, y = np.zeros(80, int32), np.arange(32, dtype=int32) % 3

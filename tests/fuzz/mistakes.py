@@ -35,7 +35,7 @@ class Checked(Case):
         self.bug, self.level = int(choose.random() < 0.75), choose.randrange(4)
 
     def source(self) -> str:
-        return f"# buggy_programs.{self.program.function.__name__}(…, bug={self.bug}), level {self.level}\n"
+        return f"# buggy_programs.{self.program.name}(…, bug={self.bug}), level {self.level}\n"
 
     def attempt(self, stream: device.Stream) -> str | None:
         program, on_cpu = self.program, isinstance(stream, type(device.cpu_stream()))
@@ -54,12 +54,12 @@ class Checked(Case):
         text = str(error)
         if not on_cpu:  # any of the threads that fail may be the first
             message = re.sub(r"(?<=lane\\ )\d+|(?<=mask\\ )0x[0-9a-f]+", "[0-9a-fx]+", re.escape(self.program.message))
-            return None if re.search(message, text) else f"it reports {text.splitlines()[0]!r}"
-        if self.program.message not in text:
+            return None if re.search(message, text.splitlines()[0]) else f"it reports {text.splitlines()[0]!r}"
+        if self.program.message not in text.splitlines()[0]:
             return f"it reports {text.splitlines()[0]!r}, not {self.program.message!r}"
         thread = self.program.thread
         if thread is not None and (
-            text.count("# here") != 1 or error.thread != (thread, 0, 0) or error.block != (0, 0, 0)
+            text.count(buggy_programs.HERE) != 1 or error.thread != (thread, 0, 0) or error.block != (0, 0, 0)
         ):
             return f"it reports thread {error.thread} of block {error.block} at {error.location}, not {thread}"
         return None

@@ -139,15 +139,6 @@ def test_results_agree(monkeypatch):
 
 
 @pytest.mark.long
-def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
-    everything = [each for row in RESULTS for each in row]
-    (tmp_path / "results.json").write_text(json.dumps({"machine": "a GPU", "copy": 100.0, "results": everything}))
-    run("plot.py", str(tmp_path / "results.json"), "--output", str(tmp_path / "plot.svg"))
-    assert "</svg>" in (tmp_path / "plot.svg").read_text()
-
-
-@pytest.mark.long
 def test_kernels_are_compiled_without_a_gpu():
     pytest.importorskip("cuda.bindings.nvrtc")
     try:

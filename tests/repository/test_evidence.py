@@ -52,23 +52,16 @@ evidence = load()
 @functools.cache
 def uses(path):
     """The words in the source of each test function of a module, with those of the module's own functions that it names."""
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    lines = [re.sub(r"#.*|\bdef \w+\([^)]*\)|\b\w+(?==[^=])", "", line) for line in text.splitlines()]
     words = {}
-    for node in tree.body:
+    for node in ast.parse(text).body:
         targets = getattr(node, "targets", [getattr(node, "target", node)])
         names = [getattr(target, "name", getattr(target, "id", None)) for target in targets]
-        found = {word for part in ast.walk(node) for word in words_of(part)}
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        found = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
         words |= {name: found | words.get(name, set()) for name in names if name}
     return {name: closure(name, words) for name in words if name.startswith("test_")}
-
-
-def words_of(node):
-    match node:
-        case ast.Name(id=word) | ast.Attribute(attr=word):
-            return [word]
-        case ast.Constant(value=str(text)):
-            return re.findall(r"\w+", text)
-    return []
 
 
 def closure(name, words):
@@ -79,6 +72,7 @@ def closure(name, words):
     return reached
 
 
+@functools.cache
 def rows():
     """Chapter, entity, and the test functions that use it: as pytest's XML names them."""
     used = [

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from conftest import HAS_GPU
 from fuzz.cases import Case
-from fuzz.generate import BUILTIN_STORED, inputs, program
-from fuzz.programs import THREADS, Assign, Expression, Open, Program, Statement, variable
+from fuzz.generate import inputs, program
+from fuzz.programs import Assign, Expression, Open, Program, Statement, variable
 from fuzz.run import Mismatch, agrees, check, smallest, source
 from fuzz.sweep import ALONE, STORED, TOGETHER
 
@@ -22,7 +22,7 @@ import cuda_device as device
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS
-LONG = [pytest.param(i, BATCHES, marks=[pytest.mark.long, *[pytest.mark.nightly] * (i % 2)]) for i in range(CHUNKS)]
+LONG = [pytest.param(i, BATCHES, marks=[pytest.mark.long, *[pytest.mark.nightly] * (i % 4 > 0)]) for i in range(CHUNKS)]
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +41,6 @@ def batch(begin: int) -> tuple[dict[str, list[Any]], list[Program | Case]]:
     """Some programs, and what they read."""
     given = inputs(begin)
     return given, [program(begin + k, given) for k in range(BATCH)]
-
-
-def test_there_are_enough_programs() -> None:
-    assert PROGRAMS >= 2000
 
 
 @pytest.mark.parametrize("chunk, batches", [(0, 1), (1, 1), (2, 1), *LONG])
@@ -184,8 +180,3 @@ def test_what_ended_the_process_is_a_failure(tmp_path: Path) -> None:
 def test_several_processes_share_a_run() -> None:
     shown = run_fuzzer("--programs", "98", "--jobs", "2", "--seconds", "0.1")
     assert "programs of seed 3 from 0 on, 0 failures" in shown.splitlines()[-1]
-
-
-def test_threads_see_different_inputs() -> None:
-    assert THREADS > 1 and BUILTIN_STORED["int"] == "int32"
-    assert all(len(set(map(str, values))) > 1 for values in inputs(7).values())

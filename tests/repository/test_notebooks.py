@@ -118,10 +118,6 @@ def test_notebooks_are_of_the_format(notebook):
     nbformat.validate(nbformat.read(notebook, as_version=4))
 
 
-def test_there_are_three():
-    assert [path.stem for path in NOTEBOOKS] == ["first-kernel", "image-filter", "race-hunting"]
-
-
 @pytest.mark.parametrize(
     "cell, complaint",
     [

@@ -1,38 +1,44 @@
-"""Each requirement on programs is checked, and `docs/requirements.md` says how."""
+"""docs/requirements.md: each program breaks the rule above it, as the page says; `--update-golden` writes the errors.
+
+A program is run with `device`, `np`, `math`, `x` (64 float32), `n` (64 int32) and `run(kernel, *args, block=1)`, which
+launches on the CPU stream.
+"""
 
 from __future__ import annotations
 
 import linecache
 import math
-from itertools import groupby
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from requirements import ERRORS, REQUIREMENTS, How, Requirement
 
 import cuda_device as device
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "requirements.md"
-by_program = pytest.mark.parametrize(
-    "requirement", REQUIREMENTS, ids=[f"{r.section.replace(' ', '_')}-{i}" for i, r in enumerate(REQUIREMENTS)]
-)
+ERRORS: dict[str, type[Exception] | tuple[type[Exception], ...]] = {
+    "while compiling": device.CompileError,
+    "when a function or class is decorated, or an object is created": (TypeError, AttributeError),
+    "when host code uses it": (device.DeviceOnlyError, AttributeError),
+    "at launch": device.LaunchError,
+    "in checked mode": device.KernelError,
+}
+ROW = re.compile(r"(?P<rule>.+\.\)?) Found (?P<how>.+):\n\n```python\n(?P<program>(?:.*\n)*?)# (?P<error>.+)\n```\n")
 
-HEAD = """\
-# Requirements on programs
 
-The specification of `cuda.device` has rules that programs must follow. This page lists each rule, in our own words, with a
-program that breaks it and the resulting error. The tests run every program and generate this page (`pytest
-tests/repository/test_requirements.py --update-golden`).
+class Requirement(NamedTuple):
+    """A row of the page: a rule, when a violation is found, a program that violates it, and its error."""
 
-In the programs, `x` is an array of 64 float32, `n` an array of int32 with the numbers from 0 to 63, and `run(kernel, ...)`
-launches the kernel with one block on `device.cpu_stream()`. "Found in checked mode" means that the running kernel reports the
-error. Checked mode is the default on CPU streams; on a GPU, `@kernel(checked=True)` turns it on.
+    rule: str
+    how: str
+    program: str
+    error: str
 
-One rule is not checked: the array of an `atomic_ref` must live as long as the reference is used. In device code this always
-holds, because a launch keeps its arguments alive.
-"""
+
+REQUIREMENTS = [Requirement(*found) for found in ROW.findall(DOCUMENT.read_text())]
+by_program = pytest.mark.parametrize("requirement", REQUIREMENTS, ids=range(len(REQUIREMENTS)))
 
 
 def violate(program: str, file: str = "program.py") -> Exception | None:
@@ -58,26 +64,25 @@ def violate(program: str, file: str = "program.py") -> Exception | None:
     return None
 
 
+def shown(error: Exception | None) -> str:
+    """What the page shows of an error."""
+    return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+
 @by_program
-def test_the_violation_is_found(requirement: Requirement) -> None:
+def test_the_violation_is_found(requirement: Requirement, update_golden: bool) -> None:
+    """The message says where; what device code does wrong is shown, with the line."""
     error = violate(requirement.program)
     assert isinstance(error, ERRORS[requirement.how]), repr(error)
-
-
-@by_program
-def test_the_message_helps(requirement: Requirement) -> None:
-    """It says where; what device code does wrong is shown, with the line."""
-    error = violate(requirement.program)
-    text = str(error)
-    assert len(text.splitlines()[0]) > 15
-    if requirement.how in (How.COMPILING, How.CHECKED):
-        assert "program.py:" in text
-    if requirement.how is How.COMPILING:
-        assert isinstance(error, device.CompileError)
+    assert update_golden or shown(error) == requirement.error
+    assert len(str(error).splitlines()[0]) > 15
+    if requirement.how in ("while compiling", "in checked mode"):
+        assert "program.py:" in str(error)
+    if isinstance(error, device.CompileError):
         assert error.location.line > 0
 
 
-@pytest.mark.parametrize("requirement", [r for r in REQUIREMENTS if r.how is How.CHECKED])
+@pytest.mark.parametrize("requirement", [r for r in REQUIREMENTS if r.how == "in checked mode"])
 def test_checked_mode_is_what_finds_it(requirement: Requirement) -> None:
     """Compiling finds nothing, with checks or without: the programs are wrong when they run only."""
     program = requirement.program.replace("run(k", "compiled(k")
@@ -88,26 +93,13 @@ def test_checked_mode_is_what_finds_it(requirement: Requirement) -> None:
     exec(program, scope)
 
 
-def document() -> str:
-    """The page."""
-    text = HEAD
-    for title, rows in groupby(REQUIREMENTS, lambda r: r.section):
-        text += f"\n## {title}\n"
-        for row in rows:
-            error = violate(row.program)
-            shown = str(error).splitlines()[0]
-            name = type(error).__name__
-            text += f"\n{row.rule} Found {row.how}:\n\n```python\n{row.program}# {name}: {shown}\n```\n"
-    return text
-
-
-def test_the_page_is_up_to_date(update_golden: bool) -> None:
+def test_each_program_of_the_page_is_run(update_golden: bool) -> None:
+    text = DOCUMENT.read_text()
+    assert len(REQUIREMENTS) == text.count("```python\n") > 80
     if update_golden:
-        DOCUMENT.write_text(document())
-    assert DOCUMENT.read_text() == document()
+        DOCUMENT.write_text(ROW.sub(updated, text))
 
 
-def test_the_page_copies_no_sentence() -> None:
-    """Each rule is a sentence of ours; here: that none is empty, and none stands twice for one section and program."""
-    assert len({(r.section, r.rule, r.program) for r in REQUIREMENTS}) == len(REQUIREMENTS)
-    assert all(r.rule.endswith((".", ".)")) for r in REQUIREMENTS)
+def updated(row: re.Match[str]) -> str:
+    """A row of the page with the error that its program ends with."""
+    return row[0].replace(f"# {row['error']}\n```", f"# {shown(violate(row['program']))}\n```")

@@ -24,15 +24,18 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from cuda_device.cache import disk
 from cuda_device.codegen import bitcode_types, llvm
-from cuda_device.codegen.gpu import libcuda, peephole, ptx_versions
-from cuda_device.codegen.gpu.assemblers import Input
+from cuda_device.codegen.gpu import peephole, ptx_versions
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.types import architectures
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.gpu.assemblers import Input
 
 # Without a data layout, the parser gives a load of 64 bits without `align` an alignment of 4. The header has no line break, so
 # that the line numbers in LLVM's messages are those of the text that follows.
@@ -104,7 +107,7 @@ def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
 def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
     """Runs LLVM's optimiser for the target at a level from 0 to 3."""
     # SLP vectorisation joins pairs of 16-bit floats, nearly the only vectors that GPUs compute with.
-    machine = _machine(architecture, level, _version(architecture))
+    machine = _machine(architecture, level, ptx_versions.written(architecture))
     llvm.optimise(module, machine, level, SLPVectorization=level >= 2)
 
 
@@ -117,7 +120,7 @@ def emit(
     instructions that LLVM uses, times ten, by default `ptx_versions.written`.
     """
     try:
-        machine = _machine(architecture, level, version or _version(architecture))
+        machine = _machine(architecture, level, version or ptx_versions.written(architecture))
         text = machine.assembly(module, reduce)
     except RuntimeError as error:
         raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
@@ -126,12 +129,6 @@ def emit(
     # LLVM numbers the calls of the whole process in comments; the text must be the same for the same program.
     text = _CALL_NUMBER.sub("", text) if "callseq" in text else text
     return ptx_versions.lowered(peephole.avoid_faults(peephole.apply_peepholes(text)), architecture)
-
-
-def _version(architecture: Architecture) -> int:
-    """`ptx_versions.written`, computed by cached functions."""
-    cuda = libcuda.version_of(os.environ.get(libcuda.VARIABLE, ""), libcuda.driver_version())
-    return ptx_versions.written_for(architecture, cuda)
 
 
 @cache
@@ -156,7 +153,7 @@ _BEGUN = b"begun"
 
 def refusal(declared: str, architecture: Architecture) -> str:
     """Why LLVM cannot compile a call of an intrinsic, or "" if it can. Answers are cached on disk."""
-    version = str(_version(architecture))
+    version = str(ptx_versions.written(architecture))
 
     def tried() -> bytes:
         import subprocess  # which takes a while to import

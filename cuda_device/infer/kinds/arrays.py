@@ -19,8 +19,8 @@ from functools import reduce
 from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
-from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
-from cuda_device.infer.meanings import is_member, means
+from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank, is_of
+from cuda_device.infer.meanings import is_member
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
@@ -41,18 +41,18 @@ from cuda_device.types.layout import (
 from cuda_device.types.vector_classes import host_class_of
 
 
-def extents(frame: Frame, cell: Cell) -> list[Cell]:
+def extents(frame: Frame, cell: Cell[model.Array]) -> list[Cell]:
     """The length of each axis."""
     index = of_type(model.INDEX, nonneg=True, high=model.SMALL if cell.type.small else None)
     return _of_axes(frame, ops.EXTENT, index, cell)
 
 
-def strides(frame: Frame, cell: Cell) -> list[Cell]:
+def strides(frame: Frame, cell: Cell[model.Array]) -> list[Cell]:
     """The step of each axis in bytes."""
     return _of_axes(frame, ops.STRIDE, of_type(model.INDEX), cell)
 
 
-def _of_axes(frame: Frame, code: ops.OpDef, known: Known, cell: Cell) -> list[Cell]:
+def _of_axes(frame: Frame, code: ops.OpDef, known: Known, cell: Cell[model.Array]) -> list[Cell]:
     assert cell.value is not None
     return [frame.emit(code, known, cell.value, axis=i) for i in range(cell.type.ndim)]
 
@@ -66,7 +66,7 @@ def window(
     return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, model.INDEX) for part in parts))
 
 
-def as_type(frame: Frame, cell: Cell, type: model.Array) -> Value:
+def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
     """Converts an array to a more general array type."""
     array = window(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
     assert array.value is not None
@@ -78,26 +78,31 @@ def _is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
     return len(parts) != array.ndim or any(not isinstance(part.known.type, model.Number) for part in parts)
 
 
-def select(frame: Frame, owner: Cell, array: model.Array, parts: Sequence[Cell]) -> Cell:
+def select(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell]) -> Cell:
     """`x[i]`, `x[a:b, ..., None]`: the array of the remaining axes."""
+    array = owner.type
     parts = _without_ellipsis(frame, array, parts)
     lengths, steps = extents(frame, owner), strides(frame, owner)
     offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
-    axis = 0
+    # A C-contiguous array stays so with integers, at most one slice with step 1, then whole axes.
+    axis, is_contiguous = 0, array.layout is model.Layout.C
     for part in parts:
         if part.known.type == model.NONE:
             shape.append(Cell(constant(1)))
             jumps.append(Cell(constant(0)))
+            is_contiguous = False
             continue
         first, count, step = _select_axis(frame, part, axis, lengths[axis])
         offset = frame.operate("+", offset, frame.operate("*", first, steps[axis]))
-        if count is not None:
+        if count is None:
+            is_contiguous &= not shape
+        else:
+            is_contiguous &= step.known.value == 1 and (not shape or count is lengths[axis])
             shape.append(count)
             jumps.append(frame.operate("*", step, steps[axis]))
         axis += 1
     shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
-    layout = model.Layout.C if array.layout is model.Layout.C and _keeps_rows(parts) else model.Layout.STRIDED
-    type = replace(array, ndim=len(shape), layout=layout)
+    type = replace(array, ndim=len(shape), layout=model.Layout.C if is_contiguous else model.Layout.STRIDED)
     return window(frame, owner, type, offset, shape, jumps)
 
 
@@ -129,8 +134,8 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
                 f"an index must be an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
         conditions.place(frame, part, f"axis {axis}", length)
-        place = frame.run(prelude.place, part, length)
-        return place, None, Cell(constant(1))
+        position = frame.run(prelude.place, part, length)
+        return position, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
         if type != model.NONE and not model.is_index(type):
@@ -149,40 +154,18 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     return frame.field(bounds, 0), frame.field(bounds, 1), step
 
 
-def _keeps_rows(parts: Sequence[Cell]) -> bool:
-    """Whether a C-contiguous array stays contiguous: integers, at most one slice with step 1, then whole axes."""
-    kinds = [part for part in parts if not isinstance(part.known.type, model.Number)]
-    leading = list(parts[: len(parts) - len(kinds)])
-    if any(not isinstance(part.known.type, model.Number) for part in leading):
-        return False
-    return all(map(_is_full, kinds[1:])) and (not kinds or _has_unit_step(kinds[0]))
-
-
-def _is_full(part: Cell) -> bool:
-    """Whether it is the slice `:`, perhaps with the step 1."""
-    bounds = part.known.items[:2] if means(part.known, slice) else ()
-    return bool(bounds) and all(bound.type == model.NONE for bound in bounds) and _has_unit_step(part)
-
-
-def _has_unit_step(part: Cell) -> bool:
-    known = part.known
-    if isinstance(known.type, model.Static) and isinstance(known.value, slice):
-        return known.value.step in (None, 1)
-    return means(known, slice) and (len(known.items) < 3 or known.items[2].value in (None, 1))
-
-
-def transpose(frame: Frame, owner: Cell) -> Cell:
+def transpose(frame: Frame, owner: Cell[model.Array]) -> Cell:
     """`x.T`: reverses the axes."""
-    array: model.Array = owner.type
+    array = owner.type
     layout = {model.Layout.C: model.Layout.F, model.Layout.F: model.Layout.C}.get(array.layout, model.Layout.STRIDED)
     type = replace(array, layout=layout if array.ndim > 1 else array.layout)
     shape, steps = extents(frame, owner)[::-1], strides(frame, owner)[::-1]
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
-def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
+def _pointer(frame: Frame, owner: Cell[model.Array], /, *index: Cell) -> Cell:
     """`x.pointer(i, j)`: a pointer to an element; without indices to the beginning."""
-    array: model.Array = owner.type
+    array = owner.type
     if len(index) not in (0, array.ndim):
         count = f"{array.ndim} ind{'ex' if array.ndim == 1 else 'ices'}"
         raise CompileError(
@@ -193,14 +176,13 @@ def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
             f"{array} is less aligned than C++ requires of the target of a pointer",
             help="copy the array on the host, or make its dtype with align=True",
         )
-    if index:
-        owner = references.element(frame, owner, indexing.values_of(frame, index))
-    assert owner.value is not None
+    target = references.element(frame, owner, indexing.values_of(frame, index)) if index else owner
+    assert target.value is not None
     known = of_type(model.Pointer(array.dtype, array.readonly))
-    return frame.emit(ops.WINDOW, known, owner.value, frame.build.const(model.INDEX, 0))
+    return frame.emit(ops.WINDOW, known, target.value, frame.build.const(model.INDEX, 0))
 
 
-def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None) -> Cell:
+def _astype(frame: Frame, owner: Cell[model.Array], dtype: Cell, *, copy: Cell | None = None) -> Cell:
     array, wanted = owner.type, type_argument(dtype.known, "the dtype of astype")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
@@ -214,7 +196,7 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
     return owner
 
 
-def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
+def _view(frame: Frame, owner: Cell[model.Array], dtype: Cell) -> Cell:
     """The same memory as elements of another type; the length of the last axis changes with the element size."""
     array, wanted = owner.type, type_argument(dtype.known, "the dtype of view")
     old, new = size_of(array.dtype), size_of(wanted)
@@ -245,13 +227,14 @@ def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
     return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])
 
 
-def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
+def _assign_all(frame: Frame, target: Cell[model.Array], value: Cell) -> None:
     """`x[a:b] = v`: sets the elements of a view to a value, or to the elements of an array, which is broadcast.
 
     The two arrays may overlap (see `library/copying`).
     """
-    source, array = value.type, target.type
-    if isinstance(source, model.Array):
+    array = target.type
+    if is_of(value, model.Array):
+        source = value.type
         if source.ndim > array.ndim:
             raise CompileError(
                 f"{source} does not fit into {array}: it has more axes",
@@ -277,22 +260,22 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
 
 def _reshape(
     frame: Frame,
-    owner: Cell,
+    owner: Cell[model.Array],
     /,
     *lengths: Cell,
     shape: Cell | None = None,
     copy: Cell | None = None,
 ) -> Cell:
     """The same elements in another shape; one length may be -1."""
-    array, given = owner.type, [*lengths, *([] if shape is None else [shape])]
-    if not given:
+    array, shapes = owner.type, [*lengths, *([] if shape is None else [shape])]
+    if not shapes:
         raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
     if copy is not None and (not copy.known.constant or copy.known.value):
         raise CompileError(
             "reshape with copy=True needs memory, which device code cannot allocate", help="leave copy=True out"
         )
-    first = frame.as_tuple(given[0])
-    sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
+    first = frame.as_tuple(shapes[0])
+    sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else shapes
     for cell in sizes:
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
@@ -303,14 +286,14 @@ def _reshape(
     elif layout is model.Layout.F and len(axes) < 2:
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
     elif layout is not model.Layout.C:
-        layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, axes)
+        layout, steps = model.Layout.STRIDED, _steps(frame, owner, axes)
     # The lengths of an array without elements can be of any size.
     small = array.small and all(_fits_32_bits(cell.known) for cell in sizes)
     type = replace(array, ndim=len(axes), layout=layout, small=small)
     return window(frame, owner, type, Cell(constant(0)), axes, steps)
 
 
-def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
+def _lengths(frame: Frame, owner: Cell[model.Array], shape: Sequence[Cell]) -> list[Cell]:
     """The lengths as indices, with -1 replaced by the length that remains."""
     open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
     if len(open_axes) > 1:
@@ -321,25 +304,25 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
         else Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
         for cell in shape
     ]
-    given = [length for i, length in enumerate(lengths) if i not in open_axes]
+    fixed = [length for i, length in enumerate(lengths) if i not in open_axes]
     if frame.program.checked:
-        total, rest = product(frame, extents(frame, owner)), product(frame, given)
-        conditions.reshaped(frame, owner.type, total, given, rest, bool(open_axes))
+        total, rest = product(frame, extents(frame, owner)), product(frame, fixed)
+        conditions.reshaped(frame, owner.type, total, fixed, rest, bool(open_axes))
     if open_axes:
         total = product(frame, extents(frame, owner))
-        lengths[open_axes[0]] = frame.operate("//", total, product(frame, given))
+        lengths[open_axes[0]] = frame.operate("//", total, product(frame, fixed))
     return lengths
 
 
-def _steps(frame: Frame, owner: Cell, array: model.Array, lengths: Sequence[Cell]) -> list[Cell]:
+def _steps(frame: Frame, owner: Cell[model.Array], lengths: Sequence[Cell]) -> list[Cell]:
     """The stride of each new axis in bytes."""
-    if array.ndim < 2:
-        step = strides(frame, owner)[0] if array.ndim else Cell(constant(0))
+    if owner.type.ndim < 2:
+        step = strides(frame, owner)[0] if owner.type.ndim else Cell(constant(0))
         return [frame.operate("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
     old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
     conditions.stays(frame, *old, frame.tuple(lengths))
-    places = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
-    return [frame.run(prelude.bytes_before, place, *old) for place in places]
+    indices = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
+    return [frame.run(prelude.bytes_before, index, *old) for index in indices]
 
 
 def _fits_32_bits(length: Known) -> bool:
@@ -351,32 +334,32 @@ def _fits_32_bits(length: Known) -> bool:
 # Elements
 
 
-def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
+def _getitem(frame: Frame, _: Op, owner: Cell[model.Array], index: Cell) -> Cell:
     """`x[i]` of an array: an element, an array of one member of each, or a view."""
-    array: model.Array = owner.type
+    array = owner.type
     assert owner.value is not None
     parts = indexing.parts_of(frame, index)
     if len(parts) == 1 and isinstance(parts[0].known.value, str):
-        return of_each(frame, owner, array, str(parts[0].known.value))
+        return of_each(frame, owner, str(parts[0].known.value))
     if _is_partial(array, parts):
-        return select(frame, owner, array, parts)
+        return select(frame, owner, parts)
     if references.are_referred_to(frame, array.dtype):
         return references.element(frame, owner, indexing.values_of(frame, parts))
     element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
     if not isinstance(array.dtype, model.Number) and element.value is not None:
-        element.place = Place(element.value, owner, index)
+        element.place = Place(element.value, owner, index, frame.writes)
     return element
 
 
-def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
+def store(frame: Frame, owner: Cell[model.Array], index: Cell, value: Cell) -> None:
     """`x[i] = v` of an array: writes an element, converted like the element type's constructor does, or assigns to a view."""
-    array: model.Array = owner.type
+    array = owner.type
     if array.readonly:
         raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
     assert owner.value is not None
     parts = indexing.parts_of(frame, index)
     if _is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
-        assign(frame, _getitem(frame, Op(ops.PY_GETITEM), owner, index), value)
+        frame.assign(_getitem(frame, Op(ops.PY_GETITEM), owner, index), value)
         return
     element = array.dtype
     value = frame.scalar(value)
@@ -398,7 +381,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
             else f"write a {'number' if isinstance(element, model.Number) else element}",
         )
     indices = indexing.values_of(frame, parts)
-    if references.is_copied_in_memory(value, element):
+    if references.is_copied_in_memory(frame, value, element):
         references.store(frame, references.element(frame, owner, indices), value)
         return
     if not isinstance(element, model.Number):
@@ -409,9 +392,9 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
 
 
-def assign(frame: Frame, target: Cell, value: Cell) -> None:
+def assign(frame: Frame, target: Cell[model.Array], value: Cell) -> None:
     """`a[i].m = v`, `a[i:j] = v`: assigns an array, a value with elements, or one value for all elements."""
-    array: model.Array = target.type
+    array = target.type
     parts = _elements(frame, value, array.dtype)
     if parts is None or array.ndim == 0:
         _assign_all(frame, target, value)
@@ -435,20 +418,22 @@ def _elements(frame: Frame, value: Cell, dtype: model.Type) -> list[Cell] | None
 # Members of all elements, and attributes
 
 
-def of_each(frame: Frame, owner: Cell, array: model.Array, name: str) -> Cell:
+def of_each(frame: Frame, owner: Cell[model.Array], name: str) -> Cell:
     """`a["f"]` of an array of structs, vectors or tuples: the array of this member of each element."""
-    members = members_of(array.dtype)
+    element = owner.type.dtype
+    members = members_of(element)
     if not members:
         raise CompileError(
             f"an index must be an integer or a slice, not {name!r}", help=indexing.help_with(constant(name))
         )
     if name not in members:
-        raise composites.no_member(array.dtype, name)
-    return column(frame, owner, array, members[name], placement(array.dtype).offsets[list(members).index(name)])
+        raise composites.no_member(element, name)
+    return column(frame, owner, members[name], placement(element).offsets[list(members).index(name)])
 
 
-def column(frame: Frame, owner: Cell, array: model.Array, member: model.Type, offset: int) -> Cell:
+def column(frame: Frame, owner: Cell[model.Array], member: model.Type, offset: int) -> Cell:
     """The array of one part of each element, at `offset` bytes within the element."""
+    array = owner.type
     align = shortfall(member, common_alignment(known_alignment(array), offset))
     inner = member.shape if isinstance(member, model.Subarray) else ()
     dtype = member.dtype if isinstance(member, model.Subarray) else member
@@ -483,8 +468,8 @@ METHODS: dict[str, Callable[..., Cell]] = {
 }  # fmt: skip
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    array: model.Array = cell.type
+def _attribute(frame: Frame, _: Op, cell: Cell[model.Array], name: str) -> Cell | None:
+    array = cell.type
     match name:
         case "ndim" | "ndims":
             return Cell(constant(array.ndim))
@@ -505,7 +490,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
             return transpose(frame, cell)
         case "real" | "imag" if isinstance(array.dtype, model.Number) and array.dtype.is_complex:
             part = array.dtype.part
-            return column(frame, cell, array, part, 0 if name == "real" else size_of(part))
+            return column(frame, cell, part, 0 if name == "real" else size_of(part))
         case "real" if isinstance(array.dtype, model.Number):
             return cell
         case _ if name in METHODS:
@@ -518,7 +503,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     )
 
 
-def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+def _setitem(frame: Frame, _: Op, owner: Cell[model.Array], index: Cell, value: Cell) -> Sequence[Cell]:
     store(frame, owner, index, value)
     return ()
 

@@ -39,23 +39,23 @@ def is_complex(cell: Cell) -> bool:
     return isinstance(cell.known.type, Number) and cell.known.type.is_complex
 
 
-def _parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
+def _parts(frame: Frame, cell: Cell[Number]) -> tuple[Cell, Cell]:
     """The real and the imaginary part, which is 0 for a real number."""
     if is_complex(cell):
         return frame.field(cell, 0), frame.field(cell, 1)
     return cell, Cell(constant(0))
 
 
-def _parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
+def _parts_as(frame: Frame, cell: Cell[Number], type: Number) -> tuple[Cell, Cell]:
     """The parts of a number with the type of the parts of `type`."""
-    real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in _parts(frame, cell))
+    real, imaginary = (Cell(of_type(type.part), frame.materialise(part, type.part)) for part in _parts(frame, cell))
     return real, imaginary
 
 
-def _operands(frame: Frame, cell: Cell, part: Number) -> list[Value]:
+def _operands(frame: Frame, cell: Cell[Number], part: Number) -> list[Value]:
     """The parts of an operand as floats of one type: one for a real operand, two for a complex one."""
     cells = _parts(frame, cell) if is_complex(cell) else (cell,)
-    return [frame.materialise(each, part) for each in cells]
+    return [frame.materialise(cell_of_part, part) for cell_of_part in cells]
 
 
 def _make(frame: Frame, type: Number, real: Value, imaginary: Value) -> Cell:
@@ -68,9 +68,9 @@ def _op(frame: Frame, part: Number, sign: str, *operands: Value) -> Value:
     return frame.build.op(code, part, *operands, op=sign)
 
 
-def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
+def _unary(frame: Frame, sign: str, cell: Cell[Number]) -> Cell:
     """`-z` and `+z`."""
-    type: Number = cell.type
+    type = cell.type
     if sign == "~":
         raise CompileError(f"~ takes an integer, not {cell.known}", help="write z.conjugate() for the conjugate")
     if sign == "+":
@@ -79,7 +79,7 @@ def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     return _make(frame, type, *(write("-", value) for value in _operands(frame, cell, type.part)))
 
 
-def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _binary(frame: Frame, sign: str, a: Cell[Number], b: Cell[Number]) -> Cell:
     type = operation_type("+", a.known, b.known)
     match sign:
         case "+" | "-":
@@ -96,7 +96,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     raise CompileError(f"the operator {sign} takes {what}, not {a.known} and {b.known}", help=remedy)
 
 
-def _sum(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
+def _sum(frame: Frame, sign: str, a: Cell[Number], b: Cell[Number], type: Number) -> Cell:
     write = partial(_op, frame, type.part)
     match _operands(frame, a, type.part), _operands(frame, b, type.part):
         case [x, y], [u, v]:
@@ -108,7 +108,7 @@ def _sum(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
     raise AssertionError
 
 
-def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+def _product(frame: Frame, a: Cell[Number], b: Cell[Number], type: Number) -> Cell:
     write = partial(_op, frame, type.part)
     match _operands(frame, a, type.part), _operands(frame, b, type.part):
         case [x, y], [u, v]:
@@ -123,7 +123,7 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     raise AssertionError
 
 
-def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+def _quotient(frame: Frame, a: Cell[Number], b: Cell[Number], type: Number) -> Cell:
     if is_complex(b):
         return _call(frame, complex_functions.quotient, a, b, type)
     write = partial(_op, frame, type.part)
@@ -131,9 +131,9 @@ def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     return _make(frame, type, write("/", x, u), write("/", y, u))
 
 
-def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+def _power(frame: Frame, a: Cell[Number], b: Cell[Number], type: Number) -> Cell:
     """A power; integer exponents, and constants with integer values, make products."""
-    base = Cell(of_type(type), frame.materialise(a, type))
+    base: Cell[Number] = Cell(of_type(type), frame.materialise(a, type))
     exponent = _small_integer(b.known)
     if exponent is not None:
         b = Cell(constant(exponent))
@@ -154,15 +154,15 @@ def _small_integer(known: Known) -> int | None:
     return int(value.real)
 
 
-def _call(frame: Frame, function: Callable[..., object], a: Cell, b: Cell, type: Number) -> Cell:
+def _call(frame: Frame, function: Callable[..., object], a: Cell[Number], b: Cell[Number], type: Number) -> Cell:
     """Calls a function of two complex numbers of one type."""
     operands = [Cell(of_type(type), frame.materialise(cell, type)) for cell in (a, b)]
     return frame.run(function, *operands)
 
 
-def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
+def _conjugate(frame: Frame, cell: Cell[Number], /) -> Cell:
     """`z.conjugate()` of a complex number."""
-    type: Number = cell.type
+    type = cell.type
     if isinstance(cell.known.value, complex):
         return Cell(replace(cell.known, value=cell.known.value.conjugate()))
     real, imaginary = _operands(frame, cell, type.part)
@@ -180,7 +180,7 @@ def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cel
     return frame.program.call(frame, FUNCTIONS[function], cells, named)
 
 
-def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _compare(frame: Frame, sign: str, a: Cell[Number], b: Cell[Number]) -> Cell:
     """`==` and `!=`."""
     if sign not in ("==", "!="):
         raise CompileError(
@@ -192,7 +192,7 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return composites.all_equal(frame, sign, list(pairs))
 
 
-def _truth(frame: Frame, cell: Cell) -> Cell:
+def _truth(frame: Frame, cell: Cell[Number]) -> Cell:
     parts = [frame.materialise(frame.truth(part), BOOL) for part in _parts(frame, cell)]
     return frame.emit(ops.PY_BINARY, of_type(BOOL), *parts, op="|")
 

@@ -39,11 +39,11 @@ def _view(name: str, frame: Frame, owner: Cell, /) -> Cell:
 
 def _getitem(frame: Frame, _: Op, owner: Cell, key: Cell) -> Cell:
     keys: Any = owner.known.value
-    place = hosted.position(keys, key)
-    if place is None:
+    position = hosted.position(keys, key)
+    if position is None:
         help = f"its keys are {shorten(', '.join(map(repr, keys.names)), 80)}" if keys.names else "it is empty"
         raise CompileError(f"the dict has no key {key.known}", help=help)
-    return frame.field(owner, place)
+    return frame.field(owner, position)
 
 
 def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:

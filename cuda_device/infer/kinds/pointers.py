@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank, is_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import copying
@@ -27,14 +27,9 @@ from cuda_device.types.vector_classes import host_class_of
 _NAMES = ("address", "dtype", "array", "cast")
 
 
-def _type_of(cell: Cell) -> Pointer:
-    type: Pointer = cell.type
-    return type
-
-
-def _element_of(cell: Cell, what: str) -> Type:
+def _element_of(cell: Cell[Pointer], what: str) -> Type:
     """The type that a pointer points to, which the operation `what` needs."""
-    dtype = _type_of(cell).dtype
+    dtype = cell.type.dtype
     if isinstance(dtype, NoneType):
         raise CompileError(f"{what}: what a void* points to has no type and no size", help="write p.cast(T) first")
     return dtype
@@ -46,24 +41,29 @@ def _distance(frame: Frame, index: Cell, size: int, sign: int = 1) -> Value:
         raise CompileError(f"a pointer moves by integers, not by {index.known}", help="convert it: int(…)")
     if index.known.constant:
         return frame.build.const(INDEX, sign * size * int(index.known.python))  # type: ignore[call-overload]
-    place = Cell(of_type(INDEX), frame.materialise(index, INDEX))
-    return frame.materialise(frame.operate("*", place, Cell(constant(sign * size))), INDEX)
+    count = Cell(of_type(INDEX), frame.materialise(index, INDEX))
+    return frame.materialise(frame.operate("*", count, Cell(constant(sign * size))), INDEX)
 
 
 def _moved(
-    frame: Frame, cell: Cell, distance: Value, type: Pointer | Array, lengths: Sequence[Value] = (), **used: bool
+    frame: Frame,
+    cell: Cell[Pointer],
+    distance: Value,
+    type: Pointer | Array,
+    lengths: Sequence[Value] = (),
+    **used: bool,
 ) -> Cell:
     assert cell.value is not None
     return frame.emit(ops.WINDOW, of_type(type), cell.value, distance, *lengths, **used)
 
 
-def _array_type(cell: Cell, dtype: Type, ndim: int, layout: Layout = Layout.C) -> Array:
+def _array_type(cell: Cell[Pointer], dtype: Type, ndim: int, layout: Layout = Layout.C) -> Array:
     """The type of an array in unknown memory, with the alignment that C++ guarantees."""
     align = shortfall(dtype, align_of(dtype))
-    return Array(dtype, ndim, layout, _type_of(cell).readonly, Space.GENERIC, align)
+    return Array(dtype, ndim, layout, cell.type.readonly, Space.GENERIC, align)
 
 
-def _element(frame: Frame, owner: Cell, index: Cell) -> Cell:
+def _element(frame: Frame, owner: Cell[Pointer], index: Cell) -> Cell:
     """The array without axes at `p[index]`."""
     dtype = _element_of(owner, "p[i]")
     if not is_index(index.known.type):
@@ -74,33 +74,33 @@ def _element(frame: Frame, owner: Cell, index: Cell) -> Cell:
     return _moved(frame, owner, _distance(frame, index, size_of(dtype)), _array_type(owner, dtype, 0), used=True)
 
 
-def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
-    (found,) = frame.getitem(op, [_element(frame, owner, index), frame.tuple(())])
-    return found
+def _getitem(frame: Frame, op: Op, owner: Cell[Pointer], index: Cell) -> Cell:
+    (item,) = frame.getitem(op, [_element(frame, owner, index), frame.tuple(())])
+    return item
 
 
-def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
-    if _type_of(owner).readonly:
+def _setitem(frame: Frame, _: Op, owner: Cell[Pointer], index: Cell, value: Cell) -> Sequence[Cell]:
+    if owner.type.readonly:
         raise CompileError(f"the memory is read-only: {owner.known}", help="declare the pointer without readonly=True")
     frame.store(_element(frame, owner, index), frame.tuple(()), value)
     return ()
 
 
-def _address(frame: Frame, cell: Cell) -> Cell:
+def _address(frame: Frame, cell: Cell[Pointer]) -> Cell:
     nothing = _moved(frame, cell, frame.build.const(INDEX, 0), _array_type(cell, UINT8, 0))
     return frame.call(Cell(constant(copying.address)), [nothing], {})
 
 
 def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`p + n`, `n + p`, `p - n`, and `p - q`, which counts elements."""
-    if sign == "+" and not isinstance(a.known.type, Pointer):
+    if sign == "+" and not is_of(a, Pointer):
         a, b = b, a
-    if sign not in ("+", "-") or not isinstance(a.known.type, Pointer):
+    if sign not in ("+", "-") or not is_of(a, Pointer):
         raise CompileError(f"pointers do not support the operator {sign}", help="use p + n, p - n or p - q")
     size = size_of(_element_of(a, f"p {sign} n"))
-    if not isinstance(b.known.type, Pointer):
-        return _moved(frame, a, _distance(frame, b, size, -1 if sign == "-" else 1), _type_of(a))
-    if sign == "+" or _type_of(a).dtype != _type_of(b).dtype:
+    if not is_of(b, Pointer):
+        return _moved(frame, a, _distance(frame, b, size, -1 if sign == "-" else 1), a.type)
+    if sign == "+" or a.type.dtype != b.type.dtype:
         raise CompileError(
             f"{a.known} {sign} {b.known} is not defined", help="cast one to the type of the other: p.cast(T)"
         )
@@ -109,7 +109,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 
 def _as_address(frame: Frame, cell: Cell) -> Cell:
-    if isinstance(cell.known.type, Pointer):
+    if is_of(cell, Pointer):
         return _address(frame, cell)
     if isinstance(cell.known.type, NoneType):
         return Cell(constant(0))
@@ -126,22 +126,22 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return frame.operate(sign, *sides)
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+def _attribute(frame: Frame, _: Op, cell: Cell[Pointer], name: str) -> Cell | None:
     if name == "address":
         return _address(frame, cell)
     return Cell(constant(host_class_of(_element_of(cell, "p.dtype")))) if name == "dtype" else None
 
 
-def _cast(frame: Frame, owner: Cell, dtype: Cell, /) -> Cell:
+def _cast(frame: Frame, owner: Cell[Pointer], dtype: Cell, /) -> Cell:
     """`p.cast(T)`: the same address as a pointer to a `T`, which stays read-only if it is."""
     try:
-        type = pointer(constant_of(dtype.known, "the type of cast"), readonly=_type_of(owner).readonly)
+        type = pointer(constant_of(dtype.known, "the type of cast"), readonly=owner.type.readonly)
     except TypeError as error:
         raise CompileError(f"cast: {error}", help="name the type of the elements: p.cast(float32)") from None
     return _moved(frame, owner, frame.build.const(INDEX, 0), type)
 
 
-def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell | None = None) -> Cell:
+def _array(frame: Frame, owner: Cell[Pointer], shape: Cell, strides: Cell | None = None) -> Cell:
     """`p.array(shape, strides)`: an array of the memory at a pointer, with strides in bytes; by default it is contiguous."""
     dtype = _element_of(owner, "p.array(…)")
     lengths = _numbers(frame, shape, "the shape")
@@ -157,12 +157,12 @@ def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell | None = None) 
 
 def _numbers(frame: Frame, cell: Cell, what: str) -> list[Value]:
     cells = frame.fields(cell) if isinstance(frame.as_tuple(cell).known.type, Tuple) else [cell]
-    for each in cells:
-        if not is_index(each.known.type):
+    for number in cells:
+        if not is_index(number.known.type):
             raise CompileError(
-                f"{what}: {each.known} is not an integer", help="write an integer, or a tuple of integers"
+                f"{what}: {number.known} is not an integer", help="write an integer, or a tuple of integers"
             )
-    return [frame.materialise(each, INDEX) for each in cells]
+    return [frame.materialise(number, INDEX) for number in cells]
 
 
 KIND = Kind(

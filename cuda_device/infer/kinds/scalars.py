@@ -38,7 +38,7 @@ _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 """The attributes of Python's numbers, and `dtype`, which device code adds to them."""
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+def _attribute(frame: Frame, _: Op, cell: Cell[model.Number], name: str) -> Cell | None:
     number, value = cell.type, cell.known.value
     if isinstance(value, IntEnum | IntFlag):
         return frame.literal(getattr(value, name, None))
@@ -70,9 +70,9 @@ def _names(known: Known) -> Sequence[str]:
     return (*_CONSTANTS, *_SAME, "imag", *METHODS, *of_python)
 
 
-def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
+def _getitem(frame: Frame, _: Op, owner: Cell[model.Number], index: Cell) -> Cell | None:
     """`x[()]` and `x[...]` are the number itself, and `x[None]` an array of it; None for any other index."""
-    number: model.Number = owner.type
+    number = owner.type
     parts = index.known.items if isinstance(index.known.type, model.Tuple) else (index.known,)
     axes = [part for part in parts if part.type == model.NONE]
     others = [part for part in parts if part.type != model.NONE]
@@ -85,7 +85,7 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
     return frame.composite(model.Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
 
 
-def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None) -> Cell:
+def _astype(frame: Frame, owner: Cell[model.Number], dtype: Cell, *, copy: Cell | None = None) -> Cell:
     target = type_argument(dtype.known, "the dtype of astype")
     if not isinstance(target, model.Number):
         vector = host_vector(target) if isinstance(target, model.Vector) else None
@@ -94,18 +94,18 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
     return frame.call(frame.literal(host_type_of(target)), [owner], {})
 
 
-def _reshape(_: Frame, owner: Cell, /, *shape: Cell) -> Cell:
+def _reshape(_: Frame, owner: Cell[model.Number], /, *shape: Cell) -> Cell:
     if shape and (len(shape) > 1 or not isinstance(shape[0].known.type, model.Tuple) or shape[0].known.items):
         raise CompileError(f"{owner.known} is a number: its only shape is ()", help="write x.reshape(())")
     return owner
 
 
-def _item(frame: Frame, owner: Cell, /) -> Cell:
+def _item(frame: Frame, owner: Cell[model.Number], /) -> Cell:
     """The builtin number that can represent every value of the type; float64 and uint64 have none, and are unchanged."""
-    number: model.Number = owner.type
+    number = owner.type
     kind = model.NumberKind.INT if number.is_integer else number.kind
     bits = number.bits + (number.kind is model.NumberKind.UINT)
-    builtin = (each for each in model.BUILTIN_NUMBERS.values() if each.kind is kind and each.bits >= bits)
+    builtin = (other for other in model.BUILTIN_NUMBERS.values() if other.kind is kind and other.bits >= bits)
     target = next(builtin, number)
     return Cell(known_as(owner.known, target), frame.materialise(owner, target))
 
@@ -132,9 +132,9 @@ def _folded(sign: str, type: model.Number, a: Known, b: Known) -> Cell | None:
     return Cell(wrapped(type, FOLDS[sign](x, y))) if defined else None  # type: ignore[arg-type]
 
 
-def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
+def _unary(frame: Frame, sign: str, cell: Cell[model.Number]) -> Cell:
     """`-x`, `+x`, `~x`."""
-    type: model.Number = model.INT if cell.type == model.BOOL else cell.type
+    type = model.INT if cell.type == model.BOOL else cell.type
     if sign == "~" and type.is_float:
         raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
     if sign == "+":
@@ -149,7 +149,7 @@ def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     return frame.emit(ops.PY_UNARY, known, frame.materialise(cell, type), op=sign)
 
 
-def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _binary(frame: Frame, sign: str, a: Cell[model.Number], b: Cell[model.Number]) -> Cell:
     if sign in ("<<", ">>"):
         return _shift(frame, sign, a, b)
     type = operation_type(sign, a.known, b.known)
@@ -163,7 +163,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return _arithmetic(frame, sign, type, a, b)
 
 
-def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -> Cell:
+def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell[model.Number], b: Cell[model.Number]) -> Cell:
     """An operator on numbers that are converted to `type`."""
     first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
@@ -184,12 +184,12 @@ def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -
 def _short(*known: Known) -> model.Number:
     """A type of 32 bits, in which GPUs compute faster, if it can represent all of these indices; otherwise the index type."""
     for short in (model.INT, model.UINT32):
-        if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
+        if all(short.low <= low and high <= short.high for low, high in (fact.bounds for fact in known)):
             return short
     return model.INDEX
 
 
-def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _shift(frame: Frame, sign: str, a: Cell[model.Number], b: Cell[model.Number]) -> Cell:
     type, count = a.type, b.type
     type = model.INT if type == model.BOOL else type
     if type.is_float or count.is_float:
@@ -202,7 +202,7 @@ def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
 
 
-def _power(frame: Frame, a: Cell, b: Cell, type: model.Number) -> Cell:
+def _power(frame: Frame, a: Cell[model.Number], b: Cell[model.Number], type: model.Number) -> Cell:
     base, exponent = known_as(a.known, type).value, b.known.value
     if base == a.known.value and isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
         return Cell(wrapped(type, pow(base, exponent, 1 << type.bits)))
@@ -216,7 +216,7 @@ def _power(frame: Frame, a: Cell, b: Cell, type: model.Number) -> Cell:
     return frame.run(prelude.integer_power, base, b)
 
 
-def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Number) -> Cell:
+def _floor_division(frame: Frame, sign: str, a: Cell[model.Number], b: Cell[model.Number], type: model.Number) -> Cell:
     """`//` and `%` of floats, which the library implements. Narrow floats compute in float32 and round once."""
     work = model.FLOAT32 if type.bits < 32 else type
     function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
@@ -228,7 +228,7 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Numbe
     return Cell(of_type(type), frame.materialise(result, type))
 
 
-def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _compare(frame: Frame, sign: str, a: Cell[model.Number], b: Cell[model.Number]) -> Cell:
     """An exact comparison: a constant takes the other's type; if it is outside its range, the result is a constant."""
     if isinstance(a.known.value, int) and isinstance(b.known.value, int):
         return Cell(constant(bool(FOLDS[sign](a.known.value, b.known.value)), frame.location))
@@ -258,7 +258,7 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return frame.emit(ops.PY_COMPARE, of_type(model.BOOL), *operands, op=sign)
 
 
-def _truth(frame: Frame, cell: Cell) -> Cell:
+def _truth(frame: Frame, cell: Cell[model.Number]) -> Cell:
     if cell.type == model.BOOL:
         return cell
     return frame.emit(ops.PY_TRUTH, of_type(model.BOOL), frame.materialise(cell, cell.type))

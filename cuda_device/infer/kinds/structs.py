@@ -115,9 +115,8 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
     return frame.program.call(frame, getattr(struct.host, name), [owner, *positional], named)
 
 
-def _truth(frame: Frame, cell: Cell) -> Cell:
-    struct: Struct = cell.type
-    method = frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
+def _truth(frame: Frame, cell: Cell[Struct]) -> Cell:
+    method = frame.method_of(cell.type, "__bool__") or frame.method_of(cell.type, "__len__")
     if method is None:
         raise CompileError(f"{cell.known} has no truth value", help="compare it, or one of its elements")
     return frame.truth(frame.run(method, cell))
@@ -169,8 +168,7 @@ def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, 
     """The position and the converted value of a member that is assigned to."""
     position = struct.index(name)
     if position is None:
-        members = ", ".join(field.name for field in struct.fields)
-        raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
+        raise composites.no_member(struct, name)
     wanted = struct.fields[position].type
     if has_identity(wanted):
         raise references.refusal(wanted)

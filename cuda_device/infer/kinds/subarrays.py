@@ -16,17 +16,17 @@ import numpy as np
 from cuda_device.device.memory import local_array
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, indexing, references
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank, is_of
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Number, Subarray, is_index
+from cuda_device.types.model import Array, Number, Subarray, is_index
 from cuda_device.types.vector_classes import host_class_of
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
-    type: Subarray = cell.type
+def _attribute(frame: Frame, _: Op, cell: Cell[Subarray], name: str) -> Cell:
+    type = cell.type
     values = {
         "shape": type.shape, "ndim": len(type.shape), "size": type.count, "dtype": host_class_of(type.dtype),
         "itemsize": size_of(type.dtype), "nbytes": size_of(type),
@@ -39,7 +39,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     return frame.literal(values[name])
 
 
-def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cell:
+def _item(frame: Frame, cell: Cell[Subarray], type: Subarray, parts: Sequence[Cell]) -> Cell:
     """`x[i]`, `x[i, j]`: an element, or the subarray of the remaining axes."""
     if len(parts) > len(type.shape):
         raise CompileError(
@@ -57,16 +57,17 @@ def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Ce
     if len(parts) == len(type.shape) and all(isinstance(part.known.type, Number) for part in parts):
         indexing.values_of(frame, parts)  # raises for what is not an integer
     copy = _in_memory(frame, cell, type)
+    assert is_of(copy, Array)
     # Read-only, because writing to the copy would not change the value.
-    found = frame.item(Cell(of_type(replace(copy.type, readonly=True)), copy.value), frame.tuple(parts))
-    return _of_memory(frame, found, rest) if are_integers and rest.shape else found
+    item = frame.item(Cell(of_type(replace(copy.type, readonly=True)), copy.value), frame.tuple(parts))
+    return _of_memory(frame, item, rest) if are_integers and rest.shape else item
 
 
-def _in_memory(frame: Frame, cell: Cell, type: Subarray) -> Cell:
+def _in_memory(frame: Frame, cell: Cell[Subarray], type: Subarray) -> Cell:
     """A thread-local array with the elements of a subarray."""
     array = _local(frame, type)
-    for i, place in enumerate(_places(type)):
-        frame.store(array, place, frame.field(cell, i))
+    for i, index in enumerate(_indices(type)):
+        frame.store(array, index, frame.field(cell, i))
     return array
 
 
@@ -74,20 +75,20 @@ def _local(frame: Frame, type: Subarray) -> Cell:
     return frame.call(frame.literal(local_array), [Cell(constant(type.shape)), Cell(constant(type.dtype))], {})
 
 
-def _places(type: Subarray) -> list[Cell]:
+def _indices(type: Subarray) -> list[Cell]:
     """The indices of all elements in C order."""
-    return [Cell(constant(place)) for place in np.ndindex(type.shape)]
+    return [Cell(constant(index)) for index in np.ndindex(type.shape)]
 
 
 def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
     """The value that consists of all elements of an array."""
-    items = [frame.item(array, place) for place in _places(type)]
+    items = [frame.item(array, index) for index in _indices(type)]
     return frame.composite(type, items)
 
 
-def _setitem(frame: Frame, op: Op, cell: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
+def _setitem(frame: Frame, op: Op, cell: Cell[Subarray], index: Cell, value: Cell) -> Sequence[Cell] | None:
     """The value after `x[i] = v` or `x[a:b] = v`, computed in memory; LLVM removes copies of unchanged elements."""
-    type: Subarray = cell.type
+    type = cell.type
     if not references.is_variable(op, cell, "…"):
         return None
     array = _in_memory(frame, cell, type)
@@ -103,11 +104,11 @@ def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
     return _of_memory(frame, array, type)
 
 
-def _items(frame: Frame, cell: Cell) -> list[Cell]:
+def _items(frame: Frame, cell: Cell[Subarray]) -> list[Cell]:
     return [_item(frame, cell, cell.type, [Cell(constant(i))]) for i in range(cell.type.shape[0])]
 
 
-def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
+def _getitem(frame: Frame, _: Op, owner: Cell[Subarray], index: Cell) -> Cell:
     return _item(frame, owner, owner.type, indexing.parts_of(frame, index))
 
 

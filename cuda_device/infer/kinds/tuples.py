@@ -21,7 +21,7 @@ from typing import Any
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, hosted, indexing, references
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank, is_of, library
 from cuda_device.infer.joins import join_all
 from cuda_device.infer.meanings import Named, is_list
 from cuda_device.ir import ops
@@ -29,7 +29,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude, standard
 from cuda_device.types.known import Known, Undefined, constant, identities, of_type
-from cuda_device.types.model import Bundle, Static, Tuple, is_index
+from cuda_device.types.model import Array, Bundle, Static, Tuple, is_index
 
 
 def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
@@ -38,13 +38,13 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
         return frame.tuple(frame.fields(owner)[bounds])
     if not isinstance(owner.type, Tuple):
         owner = frame.as_tuple(owner)
-    items: Tuple = owner.type
+    assert is_of(owner, Tuple)
     if not index.known.constant and is_index(index.known.type):
         return _item(frame, owner, index)
-    place = indexing.position(index, len(items.elements))
+    position = indexing.position(index, len(owner.type.elements))
     if owner.place is None or "part" not in op.attributes:
-        return frame.field(owner, place)
-    return references.read_item(frame, references.of_place(frame, owner.place), items, place)
+        return frame.field(owner, position)
+    return references.read_item(frame, references.of_place(frame, owner.place), owner.type, position)
 
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
@@ -61,7 +61,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
         )
     owner = frame.tuple([frame.as_tuple(hosted.as_sequence(frame, part)) for part in parts])
     table = hosted.table_of(frame, owner)
-    if table is not None and table.type.ndim == 2:
+    if table is not None and is_of(table, Array) and table.type.ndim == 2:
         return frame.item(table, index)
     joined = join_all([item.forget() for item in owner.known.items] or [Undefined()])
     if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)):
@@ -120,14 +120,14 @@ def _named_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
         return frame.field(cell, meaning.names.index(name))
     if name in standard.TUPLE_METHODS:
         return None
-    found = inspect.getattr_static(meaning.cls, name, None)
-    if isinstance(found, property | FunctionType | classmethod):
+    attribute = inspect.getattr_static(meaning.cls, name, None)
+    if isinstance(attribute, property | FunctionType | classmethod):
         raise CompileError(
             f"{meaning} has no methods in device code", help="write a function that takes it, or use @struct"
         )
-    if found is None:
+    if attribute is None:
         return None
-    frame.program.depend(meaning.cls, name, found)
+    frame.program.depend(meaning.cls, name, attribute)
     return frame.literal(getattr(meaning.cls, name))
 
 

@@ -33,7 +33,8 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     (size,) = sizes
     columns = [frame.fields(cell) if isinstance(cell.known.type, Vector) else [cell] * size for cell in cells]
     results = [operate(column) for column in zip(*columns, strict=True)]
-    dtype: Number = results[0].type
+    dtype = results[0].type
+    assert isinstance(dtype, Number)
     if dtype.kind is NumberKind.BOOL:
         raise CompileError("there are no vectors of bools", help="compare the elements")
     if dtype.is_complex:
@@ -45,7 +46,7 @@ def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
     return elementwise(frame, lambda parts: frame.operate(sign, *parts), cells)
 
 
-def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
+def _getitem(frame: Frame, _: Op, vector: Cell[Vector], index: Cell) -> Cell:
     """`v[i]`; a run-time index selects one of the elements."""
     size = vector.type.size
     _refuse_slice(frame, index)
@@ -61,8 +62,8 @@ def _refuse_slice(frame: Frame, index: Cell) -> None:
         raise CompileError("vectors have no slices", help="name the elements: v.x, v.y")
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    vector: Vector = cell.type
+def _attribute(frame: Frame, _: Op, cell: Cell[Vector], name: str) -> Cell | None:
+    vector = cell.type
     if name in tuple(AXES[: vector.size]):
         return frame.field(cell, AXES.index(name))
     if name in ("size", "dtype"):
@@ -74,14 +75,14 @@ def _names(known: Known) -> Sequence[str]:
     return [*members_of(known.type), "size", "dtype", *_METHODS]
 
 
-def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
+def _setattr(frame: Frame, op: Op, owner: Cell[Vector], name: str, value: Cell) -> Sequence[Cell] | None:
     if name not in tuple(AXES[: owner.type.size]):
         return None
     return _setitem(frame, op, owner, Cell(constant(AXES.index(name))), value)
 
 
-def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
-    vector: Vector = owner.type
+def _setitem(frame: Frame, op: Op, owner: Cell[Vector], index: Cell, value: Cell) -> Sequence[Cell]:
+    vector = owner.type
     _refuse_slice(frame, index)
     if references.is_variable(op, owner, "x=…"):
         return [_with_element(frame, owner, vector, index, value)]
@@ -97,11 +98,11 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
         return references.behind(frame, reference, vector.dtype, offset)
     indexing.check_index(index.known)
     conditions.element(frame, index, vector.size)
-    place = frame.run(prelude.place, index, Cell(constant(vector.size)))
-    return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)
+    position = frame.run(prelude.place, index, Cell(constant(vector.size)))
+    return references.after(frame, references.behind(frame, reference, vector.dtype, 0), position)
 
 
-def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:
+def _with_element(frame: Frame, owner: Cell[Vector], vector: Vector, index: Cell, value: Cell) -> Cell:
     """A copy of `owner` with one element changed."""
     value = _as_element(frame, owner, vector, value)
     parts = frame.fields(owner)
@@ -114,7 +115,7 @@ def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value:
     return frame.composite(vector, frame.fields(changed))
 
 
-def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
+def _as_element(frame: Frame, owner: Cell[Vector], vector: Vector, value: Cell) -> Cell:
     if not isinstance(value.known.type, Number):
         raise CompileError(f"an element of {owner.known} cannot be set to {value.known}", help="write a number")
     return composites.as_stored(frame, value, vector.dtype)

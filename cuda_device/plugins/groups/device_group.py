@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from cuda_device import BoundKernel
 
 
+_ALREADY_ENABLED = 704  # of CUresult: CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
 _ALIGNMENT = 64
 """The alignment of arrays of CPU streams, as everywhere in the package: a cache line."""
 
@@ -211,7 +212,9 @@ class DeviceGroup:
                     )
                 if here.context != there.context:
                     with here.using():
-                        driver.enable_peer_access(there.context)
+                        (status,) = driver.bindings().cuCtxEnablePeerAccess(there.context, 0)
+                        if status != _ALREADY_ENABLED:
+                            driver.check((status,), "giving a GPU access to the memory of another one")
                         driver.open_pool(there.ordinal, here.ordinal)
 
     def __reduce__(self) -> Any:

@@ -17,8 +17,7 @@ from typing import Any
 
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.cpu_events import CpuEvent
-from cuda_device.runtime.gpu.streams import CpuStream
+from cuda_device.runtime.gpu.streams import CpuEvent, CpuStream
 
 
 class _CreatedCpuStream(CpuStream):

@@ -31,7 +31,6 @@ PER_THREAD_STREAM = 2
 SUCCESS = 0
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
-_ALREADY_ENABLED = 704
 _ON_DEVICE, _READ_WRITE = 1, 3  # of CUmemLocationType and CUmemAccess_flags
 _CUDA_VERSION = 12000  # of the driver's functions that we call by their addresses
 _CAPTURE_IMPLICIT = 906
@@ -251,13 +250,6 @@ def can_access_peer(here: int, there: int) -> bool:
     return bool(check(bindings().cuDeviceCanAccessPeer(here, there), f"asking what device {here} reaches"))
 
 
-def enable_peer_access(context: int) -> None:
-    """Gives kernels of the current context access to the memory of another context, except that of pools."""
-    (status,) = bindings().cuCtxEnablePeerAccess(context, 0)
-    if status != _ALREADY_ENABLED:
-        check((status,), "giving a GPU access to the memory of another one")
-
-
 def open_pool(ordinal: int, to: int) -> None:
     """Gives device `to` access to the memory pool of device `ordinal`."""
     if has_pool(ordinal):
@@ -434,9 +426,6 @@ def stream_context(stream: int) -> int:
     return int(check(bindings().cuStreamGetCtx(stream), f"looking up the stream {stream:#x}"))
 
 
-# Graphs
-
-
 def begin_capture(stream: int) -> int:
     """Begins to capture a stream in relaxed mode. Returns the stream; for the legacy stream, a new one."""
     api = bindings()
@@ -447,14 +436,6 @@ def begin_capture(stream: int) -> int:
     return stream
 
 
-def newest_node(stream: int) -> int:
-    """The newest graph node of `stream`, which is being captured."""
-    _, _, _, nodes, *_, count = check(
-        bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph"
-    )
-    return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
-
-
 def end_capture(captured: int, stream: int) -> int:
     """Ends the capture of the stream that `begin_capture(stream)` returned; returns the graph."""
     api = bindings()
@@ -463,36 +444,6 @@ def end_capture(captured: int, stream: int) -> int:
     if captured != stream:
         api.cuStreamDestroy(captured)
     return int(check(result, "building a graph"))
-
-
-def instantiate(graph: int) -> int:
-    """Instantiates an executable graph."""
-    settings = (ctypes.c_uint64 * 4)()  # CUDA_GRAPH_INSTANTIATE_PARAMS, all defaults
-    asked = bindings().cuGraphInstantiateWithParams(graph, ctypes.addressof(settings))
-    return int(check(asked, "making a graph executable"))
-
-
-def update_graph(executable: int, graph: int) -> tuple[str, int] | None:
-    """Updates an executable graph with the parameters of a graph. Returns None, or the reason for failure and the node."""
-    api = bindings()
-    told = (ctypes.c_uint64 * 3)()  # CUgraphExecUpdateResultInfo: an enumeration, and two nodes
-    (status,) = api.cuGraphExecUpdate(executable, graph, ctypes.addressof(told))
-    if not (why := told[0] & 0xFFFF_FFFF):
-        check((status,), "updating a graph")
-        return None
-    names = {value: name for name, value in vars(api.CUgraphExecUpdateResult).items()}
-    return names.get(why, f"CUgraphExecUpdateResult {why}"), int(told[1])
-
-
-def launch_graph(executable: int, stream: int) -> None:
-    """Launches an executable graph on `stream`."""
-    check(bindings().cuGraphLaunch(executable, stream), "launching a graph")
-
-
-def destroy_graph(graph: int, executable: int = 0) -> None:
-    """Destroys a graph, or an executable graph after its work."""
-    api = bindings()
-    check(api.cuGraphExecDestroy(executable) if executable else api.cuGraphDestroy(graph), "destroying a graph")
 
 
 # Events
@@ -682,8 +633,3 @@ def launch(
     if status != SUCCESS:
         clusters = "" if cluster == (1, 1, 1) else f" in clusters of {cluster}"
         raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads{clusters}")
-
-
-def launch_host_function(stream: int, function: int, data: int) -> None:
-    """Makes a thread of the driver call the C function at an address with `data` in the order of `stream`."""
-    check(bindings().cuLaunchHostFunc(stream, function, data), "putting a host function into a stream")

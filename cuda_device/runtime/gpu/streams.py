@@ -14,10 +14,11 @@ import contextlib
 import functools
 import re
 import struct
+import time
 from _thread import RLock
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from cuda_device import hooks, logs
 from cuda_device.errors import LaunchError, PluginError
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.gpu import driver
-
-if TYPE_CHECKING:
-    from cuda_device.runtime.gpu.cpu_events import CpuEvent
 
 MOST_RETAINED = 1024
 """The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
@@ -90,6 +88,60 @@ class Stream:
         """Releases the stream. A stream that this package did not create stays open for its other users."""
 
 
+# The work of a CPU stream has finished before an event is recorded, so all events are done, and waiting for them does nothing.
+
+
+class CpuEvent:
+    """A point in the work of a CPU stream; created by `event`, or by `CpuStream.record`.
+
+    The methods are those of `cuda.core.Event`. As there, the difference of two events is a time in milliseconds, and a closed
+    event raises `RuntimeError`.
+    """
+
+    __slots__ = ("_is_closed", "_nanoseconds", "timing")
+
+    def __init__(self, timing: bool = False) -> None:
+        self.timing = timing
+        """Whether the event can be subtracted from others."""
+        self._nanoseconds: int | None = None
+        self._is_closed = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work before the event has finished: always True."""
+        self._check_open()
+        return True
+
+    def sync(self) -> None:
+        """Waits for the work before the event, which has finished."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Releases the event, which cannot be used afterwards."""
+        self._is_closed = True
+
+    def _record(self, captured: bool) -> None:
+        """Takes the time; a `captured` event belongs to a graph, and has none."""
+        self._check_open()
+        self._nanoseconds = None if captured else time.perf_counter_ns()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the event is closed: create another one with event()")
+
+    def __sub__(self, other: object) -> float:
+        """The milliseconds from `other` to this event. Raises `RuntimeError` unless both have timing and were recorded."""
+        if not isinstance(other, CpuEvent):
+            return NotImplemented
+        self._check_open()
+        other._check_open()
+        if not (self.timing and other.timing):
+            raise RuntimeError("only events with timing can be subtracted: create both with event(timing=True)")
+        if self._nanoseconds is None or other._nanoseconds is None:
+            raise RuntimeError("only recorded events can be subtracted: record both, outside of graphs")
+        return (self._nanoseconds - other._nanoseconds) * 1e-6
+
+
 @dataclass(frozen=True, slots=True)
 class CpuStream(Stream):
     """A stream whose launches run on this machine's CPU and have finished when `launch` returns.
@@ -117,8 +169,6 @@ class CpuStream(Stream):
 
         Raises `TypeError` for an event of a GPU, and `RuntimeError` for a closed one.
         """
-        from cuda_device.runtime.gpu.cpu_events import CpuEvent
-
         recorded = CpuEvent() if event is None else event
         if not isinstance(recorded, CpuEvent):
             raise TypeError(f"{_describe(event)} is not an event of a CPU stream: pass CpuEvent(timing=…), or nothing")

@@ -10,19 +10,15 @@ structure, and the driver gets the address of each leaf.
 from __future__ import annotations
 
 import ctypes
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.device.constant_parameters import constant_as, constants_among, evaluated_hints
-from cuda_device.device.parameters import defaults_of, parameter_names
+from cuda_device.device.parameters import Parameters, constant_as, defaults_of, number_as, parameters_of
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
@@ -32,14 +28,10 @@ from cuda_device.types import model
 from cuda_device.types.argument_packing import Leaf
 from cuda_device.types.host import (
     REGISTERED,
-    Aligned,
-    becomes,
-    convert_number,
     element_of_dtype,
     is_struct,
     model_of,
     number_of,
-    type_of_hint,
     vector_of,
 )
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
@@ -49,7 +41,6 @@ from cuda_device.types.layout import (
     has_identity,
     has_pointers,
     leaves,
-    machine,
     size_of,
     with_arrays,
 )
@@ -416,69 +407,6 @@ def _array_known(element: model.Type, ndim: int, layout: model.Layout, readonly:
     return of_type(model.Array(element, ndim, layout, readonly, align=align))
 
 
-def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
-    """The types of the arguments that are passed at run time."""
-    return tuple([k.type for k in known if not k.constant and not isinstance(k.type, model.NoneType)])
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The parameters of a function, and the number of positional ones.
-
-    `constants` are constant expressions by their type hints, and `hints` are the types that other type hints name.
-    `is_plain` says that no argument has to be converted.
-    """
-
-    names: tuple[str, ...]
-    positional: int
-    constants: Mapping[str, Any]
-    hints: Mapping[str, model.Type]
-    is_plain: bool
-
-
-_CONVERTED = model.Number, model.Pointer, model.Struct
-"""The types of hints to which arguments are converted."""
-# By function, with its code at that time
-_parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
-
-
-_SLICED = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
-"""The text of a type hint as numba writes arrays: `float32[:, ::1]`."""
-
-
-_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
-"""The parameters of `launch`."""
-
-
-def _refuse_sliced(name: str, hint: str) -> None:
-    """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
-    if array := _SLICED.fullmatch(hint):
-        written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
-        raise CallError(
-            f"the type hint of the parameter {name!r} is the text {hint!r}, which is not a type", f"write {written}"
-        )
-
-
-def parameters_of(function: FunctionType) -> Parameters:
-    """The parameters of a function."""
-    code = function.__code__
-    known, found = _parameters.get(function, (None, None))
-    if found is None or known is not code:
-        evaluated = evaluated_hints(function)
-        hints = {}
-        for name, hint in evaluated.items():
-            if isinstance(hint, str):
-                _refuse_sliced(name, hint)
-            with suppress(Exception):  # hints that are no types of device code are allowed
-                if name != "return" and (type := type_named(hint)) is not None:
-                    hints[name] = type
-        constants = constants_among(evaluated)
-        is_plain = not constants and not any(isinstance(type, _CONVERTED) for type in hints.values())
-        found = Parameters(parameter_names(code), code.co_argcount, constants, hints, is_plain)
-        _parameters[function] = code, found
-    return found
-
-
 def arguments_of(
     function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
@@ -531,76 +459,12 @@ def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
         raise CallError(f"the argument {name!r}: {error}", remedy) from None
 
 
-_HINT = "pass a number of that type, or correct the hint"
+_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
+"""The parameters of `launch`."""
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
-
-
-def number_as(value: Any, wanted: model.Number, name: str) -> Any:
-    """Converts a number to the type hint of the parameter `name`, by the rules for members of structs; None stays None.
-
-    NumPy's numbers keep their type if the hint is a builtin type such as `int`. Raises `CallError` for other values.
-    """
-    if value is None:
-        return None
-    value = bool(value) if isinstance(value, np.bool_) else value
-    says = f"but the parameter's type hint is {wanted}"
-    if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise CallError(f"the argument {name!r} is of type {type(value).__name__}, {says}", "pass a number")
-    try:
-        if isinstance(value, np.generic) and _is_one(number_of(type(value)), wanted):
-            return value
-        with np.errstate(over="ignore"):  # a value that is too large for a float becomes infinite
-            return convert_number(value, wanted, name)
-    except TypeError as error:
-        if isinstance(error.__context__, OverflowError):
-            text = f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {wanted}"
-            raise CallError(text, _HINT) from None
-        raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {wanted}(…)") from None
-
-
-def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) -> model.Type:
-    """The type of an argument of the type `given` with the type hint `wanted`. Raises `CallError` if it does not fit."""
-    if given == wanted:
-        return given
-    if isinstance(wanted, model.Number):
-        if given == model.NONE or (isinstance(given, model.Number) and _is_one(given, wanted)):
-            return given
-        if given == machine(wanted) or (isinstance(given, model.Number) and given.builtin and becomes(given, wanted)):
-            return wanted
-    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {wanted}"
-    raise CallError(text, _HINT if isinstance(wanted, model.Number) else "pass that type, or correct the hint")
-
-
-def _is_one(given: model.Number, wanted: model.Number) -> bool:
-    """Whether a NumPy number fits a builtin type such as `int` but has another format than that has in device code."""
-    return wanted.builtin and not given.builtin and given != machine(wanted) and becomes(given, wanted)
-
-
-def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, ...]:
-    """The types of the arguments, with arrays read-only where the hint `ArrayType(…, readonly=True)` says so.
-
-    Raises `CallError` if the dtype or number of axes differs from a hint. The layout of a hint is not compared, and neither are
-    hints of structs, vectors and tuples.
-    """
-    parameters = parameters_of(function)
-    return tuple(
-        _with_hint(each, parameters.hints.get(name), name) for name, each in zip(parameters.names, known, strict=True)
-    )
-
-
-def _with_hint(known: Known, hint: Any, name: str) -> Known:
-    given = known.type
-    if not isinstance(hint, model.Array) or isinstance(given, model.NoneType):
-        return known
-    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}"
-    if not isinstance(given, model.Array) or given.ndim != hint.ndim:
-        raise CallError(text, "pass an array with as many axes, or correct the hint")
-    if isinstance(hint.dtype, model.Number) and given.dtype != hint.dtype:
-        raise CallError(text, "convert the array, as with x.astype(…), or correct the hint")
-    return replace(known, type=replace(given, readonly=given.readonly or hint.readonly))
 
 
 def bind(
@@ -633,15 +497,6 @@ def bind(
             remedy = "write @staticmethod above @kernel: a kernel is not a method; pass self as an ordinary argument (a struct)"
         raise CallError(f"{shown} is missing an argument for {', '.join(map(repr, missing))}", remedy)
     return [bound[name] for name in names]
-
-
-def type_named(hint: Any) -> model.Type | None:
-    """The type of device code that a hint denotes, or None."""
-    if isinstance(hint, model.Type):
-        return hint
-    if hint is None or isinstance(hint, (type, Aligned, np.dtype)) or getattr(hint, "__origin__", None) is tuple:
-        return type_of_hint(hint)
-    return None
 
 
 # Arguments of interoperable kernels: the bytes that CUDA C++ passes for each parameter (see `types/abi`). An array is passed as

@@ -11,20 +11,10 @@ from typing import Any
 
 from cuda_device.device.functions import Func, Kernel, with_options
 from cuda_device.device.options import Options
-from cuda_device.device.parameters import defaults_of
+from cuda_device.device.parameters import Parameters, defaults_of, parameters_of, type_as, type_named, with_hints
 from cuda_device.errors import CompileError
 from cuda_device.jobs import Job, Target
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.gpu.streams import CpuStream
-from cuda_device.runtime.launch.arguments import (
-    Parameters,
-    argument_of,
-    parameters_of,
-    read,
-    type_as,
-    type_named,
-    with_hints,
-)
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged
 from cuda_device.types.architectures import Architecture, parse
@@ -119,5 +109,15 @@ def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -
         if found is not None:
             return of_type(found if wanted is None else type_as(found, wanted, name))
         if wanted is None:
-            return read(value, name, CpuStream()).known
-    return argument_of(parameters, name, value, CpuStream()).known
+            return _known_of_value(name, value)
+    return _known_of_value(name, value, parameters)
+
+
+def _known_of_value(name: str, value: Any, parameters: Parameters | None = None) -> Known:
+    """`Known` for an example that is read as the argument of a launch, and converted to its hint if `parameters` are given."""
+    from cuda_device.runtime.gpu.streams import CpuStream
+    from cuda_device.runtime.launch import arguments
+
+    if parameters is None:
+        return arguments.read(value, name, CpuStream()).known
+    return arguments.argument_of(parameters, name, value, CpuStream()).known

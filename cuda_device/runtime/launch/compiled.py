@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_device import hooks, outputs
 from cuda_device.codegen.gpu import elf
@@ -21,16 +21,17 @@ from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.outputs import CompilerOutput
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.launch.arguments import runtime_types
-from cuda_device.runtime.launch.launcher import CompiledKernel
-from cuda_device.runtime.launch.signatures import CallSignature, Parameter, literal_notation, notation
+from cuda_device.runtime.launch.compiled_parameters import Parameter, literal_notation, notation
 from cuda_device.types.abi import representation
 from cuda_device.types.architectures import parse
 from cuda_device.types.argument_packing import boundary_packing, packing
-from cuda_device.types.known import Known
+from cuda_device.types.known import Known, runtime_types
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Space
+
+if TYPE_CHECKING:
+    from cuda_device.runtime.launch.launcher import CompiledKernel
+    from cuda_device.runtime.launch.signatures import CallSignature
 
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
@@ -62,6 +63,8 @@ class CodeRecord:
     @cached_property
     def signature(self) -> CallSignature:
         """The types of the arguments of a call."""
+        from cuda_device.runtime.launch.signatures import CallSignature
+
         space = (Space.GLOBAL if self.kernel else Space.GENERIC) if self.interop else None
         return CallSignature(self.function, self.parameters, self.positional, space)
 
@@ -141,6 +144,8 @@ class Compiled:
         choices = [name for name in outputs.names() if (kind := outputs.find_output(name)) and kind.has_object_code]
         if self.output not in choices:
             raise ValueError(f"output={self.output!r} is not code for GPUs: compile to one of {', '.join(choices)}")
+        from cuda_device.runtime.gpu import driver
+
         make = getattr(driver.cuda_core().ObjectCode, f"from_{self.output}")
         code = self.code if isinstance(self.code, bytes) else self.code.encode()
         # `get_kernel` takes the symbols of the mapping as bytes, although their hint is str (cuda-core 1.2).
@@ -161,6 +166,8 @@ class Compiled:
 
 def kernel_of(compiled: Compiled, target: str, known: tuple[Known, ...]) -> CompiledKernel:
     """The kernel in compiled code for one of its architectures, and for arguments of which this is `known`."""
+    from cuda_device.runtime.launch.launcher import CompiledKernel
+
     record = compiled.record
     job = Job(record.signature.stub, known, True, Target(parse(target)), record.options, record.interop)
     code = compiled.code if isinstance(compiled.code, bytes) else compiled.code.encode()

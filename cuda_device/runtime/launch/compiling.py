@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from cuda_device import hooks, outputs
 from cuda_device.device.functions import Func, Kernel, fixed, links_of
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CompileError, CompilerBug, LaunchError, refused_if_deep
+from cuda_device.errors import CompileError, CompilerBug, LaunchError, refused_if_deep, users_traceback
 from cuda_device.jobs import Job, Work
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.outputs import CompilerOutput
 from cuda_device.runtime.launch.compile_job import HOST, job_of
 from cuda_device.runtime.launch.compiled import Compiled, record_of
-from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.types.host import type_of_hint
 
 if TYPE_CHECKING:

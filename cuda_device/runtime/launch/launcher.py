@@ -16,12 +16,12 @@ from _thread import RLock
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cuda_device import hooks, logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
-from cuda_device.device.parameters import defaults_of
+from cuda_device.device.parameters import defaults_of, parameters_of, with_hints
 from cuda_device.errors import CallError, CompileError, Error, LaunchError, Location, too_deep
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work
@@ -36,12 +36,10 @@ from cuda_device.runtime.launch.arguments import (
     arguments_of,
     bind,
     describe,
-    parameters_of,
-    runtime_types,
-    with_hints,
 )
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
 from cuda_device.types.argument_packing import Packing, boundary_packing, packing
+from cuda_device.types.known import runtime_types
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
@@ -225,21 +223,6 @@ class CompiledKernel:
 
 machine_launch: Callable[..., bool] | None = None
 """In Python 3.11: makes a launch by machine code, and returns whether it did. Later versions need no such call."""
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def users_traceback(function: F) -> F:
-    """Removes the frames of this package from the traceback of an `Error`."""
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except Error as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    return cast("F", wrapper)
 
 
 def users_location() -> Location:

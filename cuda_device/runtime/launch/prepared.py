@@ -19,12 +19,12 @@ from weakref import ref
 
 from cuda_device import hooks
 from cuda_device.device.functions import Kernel
-from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import LaunchError
+from cuda_device.device.parameters import defaults_of, parameters_of
+from cuda_device.errors import LaunchError, users_traceback
 from cuda_device.runtime.gpu.grid import LaunchSizes, Shape, sizes_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
-from cuda_device.runtime.launch.arguments import bind, parameters_of
-from cuda_device.runtime.launch.launcher import check_kernel, check_positions, launch, planned, users_traceback
+from cuda_device.runtime.launch.arguments import bind
+from cuda_device.runtime.launch.launcher import check_kernel, check_positions, launch, planned
 
 
 @users_traceback

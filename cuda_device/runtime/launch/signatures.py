@@ -6,39 +6,24 @@ signature.arguments((2, x), {}, stream)         Argument(float32), Argument(arra
 
 from __future__ import annotations
 
-import ast
 import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from cuda_device.device.parameters import parameters_of
 from cuda_device.errors import CallError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.gpu.streams import Stream
-from cuda_device.runtime.launch.arguments import Argument, argument_of, bind, parameters_of, pointer_to, read
+from cuda_device.runtime.launch.arguments import Argument, argument_of, bind, pointer_to, read
+from cuda_device.runtime.launch.compiled_parameters import Parameter, notation, value_of
 from cuda_device.types.abi import exchanged
 from cuda_device.types.host import convert_number
 from cuda_device.types.layout import without_classes
 from cuda_device.types.model import Array, Number, Pointer, Space, Struct, Type
 from cuda_device.types.type_text import parse_type
-
-
-class Parameter(NamedTuple):
-    """A parameter of a compiled kernel or function.
-
-    `offset` and `size` are its position and size in bytes in the kernel's parameter memory. Both are 0 for the parameters of a
-    function, and for a constant, whose value is `constant`. `default` is the default value. Values are in Python notation.
-    """
-
-    name: str
-    type: str
-    offset: int = 0
-    size: int = 0
-    constant: str | None = None
-    default: str | None = None
-
 
 _AS_COMPILED: Any = object()
 """The argument of a constant parameter that a call omits."""
@@ -134,31 +119,3 @@ def _constant(value: Any, type: Type, parameter: Parameter) -> str:
         with contextlib.suppress(TypeError, OverflowError):
             value = convert_number(value, type, parameter.name)
     return notation(value)
-
-
-# Values in files
-
-
-def notation(value: Any) -> str:
-    """A value in Python notation: NumPy's numbers as those of Python, and functions and types by their names."""
-    if isinstance(value, tuple):
-        return f"({', '.join(map(notation, value))}{',' * (len(value) == 1)})"
-    if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, np.generic):
-        return repr(value.item())
-    return repr(int(value) if isinstance(value, int) and not isinstance(value, bool) else value)
-
-
-def literal_notation(value: Any) -> str | None:
-    """The notation of a value that consists of Python's literals; None for others."""
-    with contextlib.suppress(ValueError, SyntaxError):
-        text = notation(value)
-        value_of(text)
-        return text
-    return None
-
-
-def value_of(text: str) -> Any:
-    """The value of a literal in Python notation."""
-    return float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)

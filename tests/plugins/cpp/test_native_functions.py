@@ -102,7 +102,7 @@ def test_values_pass_as_in_cpp_on_the_host(toolkit, tmp_path):
     (tmp_path / "main.cpp").write_text(f"{text}int main() {{\n int failed = 0;\n{body} return failed;\n}}\n")
     command = [
         "g++",
-        "-O1",
+        "-O0",
         *toolkit,
         str(tmp_path / "main.cpp"),
         *map(str, objects),

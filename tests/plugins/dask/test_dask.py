@@ -165,6 +165,12 @@ def pull(x, out):
         out[0] += x[rank][0]
 
 
+@device.kernel
+def only_here(x):
+    """No worker has it in its memory."""
+    x[device.tid(1)] = 3
+
+
 def _compile_in_turn(ranks, folder):
     """What the cache did for each worker, of which the second compiles when the first has."""
     before = os.environ.get("CUDA_DEVICE_CACHE")
@@ -173,9 +179,8 @@ def _compile_in_turn(ranks, folder):
     try:
         if ranks.rank:
             ranks.allgather(None)
-        x, y = device.zeros((2, 2)), device.zeros((2, 2))
-        start = device.cache_info()
-        device.launch(scale, 2.0, x, y, grid=1, block=(2, 2))
+        x, start = device.zeros(4), device.cache_info()
+        device.launch(only_here, x, grid=1, block=4)
         now = device.cache_info()
         if not ranks.rank:
             ranks.allgather(None)
@@ -185,7 +190,6 @@ def _compile_in_turn(ranks, folder):
 
 
 def test_workers_share_the_cache(client, tmp_path):
-    client.restart()  # kernels that a worker has launched are in its memory
     (hits, misses), (later, none) = dask.spmd(client, _compile_in_turn, str(tmp_path / "cache"))
     assert hits == none == 0 and misses and later
 

@@ -107,16 +107,6 @@ def ring(ranks):
     return out.numpy().tolist(), text, of_next.tolist()
 
 
-def test_kernels_reach_the_parts_of_all_processes():
-    results, errors = run(ring, 3)
-    assert errors == [None] * 3
-    for rank, (out, text, of_next) in enumerate(results):
-        beyond = 1000 * ((rank + 1) % 3)
-        assert out == (2 * np.arange(100) + 1000 * rank + beyond).tolist()
-        assert of_next == (np.arange(100) + beyond).tolist()
-        assert text == f"<SymmetricArray of 3 arrays, shape=(100,) dtype=float32, rank {rank}>"
-
-
 @device.kernel
 def exchange(flags, x):
     """Each process writes to the others, and tells them so."""
@@ -138,41 +128,18 @@ def signals(ranks):
         return x.local().numpy().tolist()
 
 
-def test_processes_signal_to_each_other():
-    results, errors = run(signals)
-    assert errors == [None, None]
-    assert results == [[0, 10], [1, 11]]
-
-
 def unequal(ranks):
     stream = where(ranks.rank)
     found = []
-    for shape, dtype in (((4, 1 + ranks.rank), float32), (4, (float32, int32)[ranks.rank])):
+    for shape, dtype in (((4, 1 + (ranks.rank == 1)), float32), (4, int32 if ranks.rank == 1 else float32)):
         try:
             SymmetricArray(shape, dtype, ranks, stream=stream)
         except device.LaunchError as error:
             found.append(str(error))
-    if ranks.rank:  # one that cannot be made in one process
-        with pytest.raises(device.LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
-            SymmetricArray(-1, float32, ranks, stream=stream)
-    else:
-        with pytest.raises(device.LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
-            SymmetricArray(1, float32, ranks, stream=stream)
+    shape = -1 if ranks.rank == 1 else 1  # one that cannot be made in one process
+    with pytest.raises(device.LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
+        SymmetricArray(shape, float32, ranks, stream=stream)
     return found, ring(ranks)[0][:3]
-
-
-def test_unequal_parts_are_refused_by_all_processes_which_go_on():
-    results, errors = run(unequal)
-    assert errors == [None, None]
-    for rank, (found, after) in enumerate(results):
-        assert (
-            "the part of rank 1 is (4, 2) of dtype('float32'), and that of rank 0 is (4, 1) of dtype('float32')"
-            in found[0]
-        )
-        assert "the part of rank 1 is (4,) of dtype('int32')" in found[1]
-        assert "help: create the array with the same shape and dtype in every process" in found[0]
-        assert after == [1000, 1002, 1004]
-        assert rank in (0, 1)
 
 
 def failing(ranks):
@@ -184,23 +151,12 @@ def failing(ranks):
         def fail(*_, error=error):
             raise error
 
-        SymmetricArray._make = fail if ranks.rank else make
+        SymmetricArray._make = fail if ranks.rank == 1 else make
         with pytest.raises(device.LaunchError) as caught:
             SymmetricArray(3, float32, ranks, stream=stream)
         found.append(str(caught.value))
     SymmetricArray._make = make
     return found, ring(ranks)[0][:3]
-
-
-def test_every_error_is_told_to_all_processes():
-    results, errors = run(failing)
-    assert errors == [None, None]
-    for found, after in results:
-        assert found == [
-            "rank 1 failed making its part: ImportError: no such module",
-            "rank 1 failed making its part: KernelError: the context is broken",
-        ]
-        assert after == [1000, 1002, 1004]
 
 
 def leaves(ranks):
@@ -210,12 +166,12 @@ def leaves(ranks):
     x.local()[...] = np.arange(3) + 1000 * ranks.rank
     stream.synchronize()
     ranks.allgather(None)
-    if ranks.rank:
+    if ranks.rank == 1:
         with pytest.raises(ZeroDivisionError), x:
             raise ZeroDivisionError
         assert x._own is None and not x._opened
     ranks.allgather(None)
-    if ranks.rank:
+    if ranks.rank == 1:
         return None
     device.launch(add_own, x.part, grid=1, block=32, stream=stream)
     own = x.local().numpy().tolist()
@@ -224,10 +180,55 @@ def leaves(ranks):
     return own
 
 
-def test_an_exception_frees_the_part_of_its_process():
-    results, errors = run(leaves)
-    assert errors == [None, None], errors
-    assert results == [[0, 2, 4], None]
+JOBS = (ring, signals, unequal, failing, leaves)
+
+
+def all_jobs(ranks):
+    return {job.__name__: job(ranks) for job in JOBS}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What each job finds, by rank, in the same three processes."""
+    results, errors = run(all_jobs, 3)
+    assert errors == [None] * 3
+    return {job.__name__: [result[job.__name__] for result in results] for job in JOBS}
+
+
+def test_kernels_reach_the_parts_of_all_processes(found):
+    for rank, (out, text, of_next) in enumerate(found["ring"]):
+        beyond = 1000 * ((rank + 1) % 3)
+        assert out == (2 * np.arange(100) + 1000 * rank + beyond).tolist()
+        assert of_next == (np.arange(100) + beyond).tolist()
+        assert text == f"<SymmetricArray of 3 arrays, shape=(100,) dtype=float32, rank {rank}>"
+
+
+def test_processes_signal_to_each_other(found):
+    assert found["signals"] == [[0, 10, 20], [1, 11, 21], [2, 12, 22]]
+
+
+def test_unequal_parts_are_refused_by_all_processes_which_go_on(found):
+    for rank, (errors, after) in enumerate(found["unequal"]):
+        assert "the part of rank 1 is (4, 2) of dtype('float32'), and that of rank 0 is (4, 1)" in errors[0]
+        assert "the part of rank 1 is (4,) of dtype('int32')" in errors[1]
+        assert "help: create the array with the same shape and dtype in every process" in errors[0]
+        assert after == NEXT[rank]
+
+
+NEXT = [[1000, 1002, 1004], [3000, 3002, 3004], [2000, 2002, 2004]]
+
+
+def test_every_error_is_told_to_all_processes(found):
+    for rank, (errors, after) in enumerate(found["failing"]):
+        assert errors == [
+            "rank 1 failed making its part: ImportError: no such module",
+            "rank 1 failed making its part: KernelError: the context is broken",
+        ]
+        assert after == NEXT[rank]
+
+
+def test_an_exception_frees_the_part_of_its_process(found):
+    assert found["leaves"] == [[0, 2, 4], None, [4000, 4002, 4004]]
 
 
 class Failing(Alone):

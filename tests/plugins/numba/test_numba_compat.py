@@ -20,6 +20,35 @@ from cuda_device import numba_compat as cuda
 TPB = 16
 
 
+class Case(NamedTuple):
+    """A kernel, how it is launched, and what its first array then holds, or each of several."""
+
+    kernel: object
+    size: tuple
+    arguments: tuple
+    expected: list
+
+
+CASES = []
+
+
+def gives(expected, *arguments, size=(1, 1), signature=None):
+    """Adds a kernel to the cases: launched with copies of the arguments, it leaves this in the first ones (in the first one)."""
+
+    def add(function):
+        kernel = (
+            function
+            if hasattr(function, "py_func")
+            else cuda.jit(signature)(function)
+            if signature
+            else cuda.jit(function)
+        )
+        CASES.append(Case(kernel, size, arguments, expected if isinstance(expected, tuple) else (expected,)))
+        return kernel
+
+    return add
+
+
 @cuda.jit
 def f(a, b, c):
     # like threadIdx.x + (blockIdx.x * blockDim.x)
@@ -41,6 +70,7 @@ def test_vector_addition(stream):
     assert (c == a + b).all()
 
 
+@gives(list(range(1, 101)), np.arange(100.0), size=(4, 32))
 @cuda.jit
 def increment_by_one(an_array):
     # Thread id in a 1D block
@@ -55,20 +85,12 @@ def increment_by_one(an_array):
         an_array[pos] += 1
 
 
+@gives(np.arange(1, 36).reshape(5, 7).tolist(), np.arange(35, dtype=np.int32).reshape(5, 7), size=((1, 1), (TPB, TPB)))
 @cuda.jit
 def increment_a_2D_array(an_array):
     x, y = cuda.grid(2)
     if x < an_array.shape[0] and y < an_array.shape[1]:
         an_array[x, y] += 1
-
-
-def test_increments(stream):
-    x = np.arange(100.0)
-    increment_by_one[4, 32, stream.stream](x)
-    assert (x == np.arange(100.0) + 1).all()
-    plane = np.arange(35, dtype=np.int32).reshape(5, 7)
-    increment_a_2D_array[(1, 1), (TPB, TPB), stream.stream](plane)
-    assert (plane == np.arange(1, 36).reshape(5, 7)).all()
 
 
 @cuda.jit(device=True)
@@ -97,7 +119,7 @@ def test_device_functions_and_signatures(stream):
 CONST1D = np.arange(10, dtype=np.float64) / 2.0
 
 
-@cuda.jit
+@gives((CONST1D + 1).tolist(), np.zeros(10), size=(1, 10))
 def cuconst(A):
     C = cuda.const.array_like(CONST1D)
     i = cuda.grid(1)
@@ -106,7 +128,7 @@ def cuconst(A):
     A[i] = C[i] + 1.0
 
 
-@cuda.jit
+@gives(([*range(1000)],) * 2, np.arange(1000.0), np.zeros(1000))
 def culocal(A, B):
     C = cuda.local.array(1000, dtype=float64)
     for i in range(C.shape[0]):
@@ -115,27 +137,14 @@ def culocal(A, B):
         B[i] = C[i]
 
 
-def test_constant_and_local_arrays(stream):
-    A = np.zeros(10)
-    cuconst[1, 10, stream.stream](A)
-    assert (A == CONST1D + 1).all()
-    A, B = np.arange(1000.0), np.zeros(1000)
-    culocal[1, 1, stream.stream](A, B)
-    assert (A == B).all()
+BACKWARDS = np.array([1, 2, 3])[::-1]
 
 
-def test_a_constant_array_is_copied(stream):
-    backwards = np.array([1, 2, 3])[::-1]
-
-    @cuda.jit
-    def kernel(out):
-        q = backwards.copy()
-        for i in range(len(out)):
-            out[i] = q[i]
-
-    out = np.zeros(3)
-    kernel[1, 1, stream.stream](out)
-    assert out.tolist() == [3, 2, 1]
+@gives([3, 2, 1], np.zeros(3))
+def copies_a_constant(out):
+    q = BACKWARDS.copy()
+    for i in range(len(out)):
+        out[i] = q[i]
 
 
 @cuda.jit
@@ -179,8 +188,8 @@ def test_atomics(stream):
     assert sorted(old) == sorted(k % 10 for k in range(32))
 
 
-@cuda.jit
-def types(out, whole, real, both):
+@gives([1, 1 << 62, -1, 1, 0, 2], np.zeros(6, np.int64), 1 << 31, 0.5, 1j)
+def numbers_have_numbas_types(out, whole, real, both):
     i = cuda.grid(1)
     out[0] = isinstance(whole, np.int64) and isinstance(real, np.float64) and isinstance(both, complex128)
     out[1] = whole * whole
@@ -189,12 +198,6 @@ def types(out, whole, real, both):
     n = cuda.syncthreads_count(cuda.threadIdx.x % 2)
     out[4] = n
     out[5] = cuda.selp(n > 100, 1, 2)
-
-
-def test_numbers_have_numbas_types(stream):
-    out = np.zeros(6, np.int64)
-    types[1, 1, stream.stream](out, 1 << 31, 0.5, 1j)
-    assert out.tolist() == [1, 1 << 62, -1, 1, 0, 2]
 
 
 def test_host_arrays_are_copied_to_a_gpu_and_back():
@@ -234,14 +237,9 @@ def test_a_launch_has_a_size():
 # What numba's own tests found
 
 
-def test_numbers_of_a_signature_wrap(stream):
-    @cuda.jit("void(int32[:], int32, uint8)")
-    def kernel(out, a, b):
-        out[0], out[1] = a, b
-
-    out = np.zeros(2, np.int32)
-    kernel[1, 1, stream.stream](out, 0xFFFFFFFF, 257)
-    assert out.tolist() == [-1, 1]
+@gives([-1, 1], np.zeros(2, np.int32), 0xFFFFFFFF, 257, signature="void(int32[:], int32, uint8)")
+def numbers_of_a_signature_wrap(out, a, b):
+    out[0], out[1] = a, b
 
 
 def test_a_signature_says_what_a_device_function_takes_and_returns(stream):
@@ -269,48 +267,36 @@ def test_a_signature_says_what_a_device_function_takes_and_returns(stream):
     assert product(2.7) == 5 and product.__name__ == "product"
 
 
-def test_constants_wrap(stream):
-    @cuda.jit
-    def kernel(bytes, words):
-        bytes[0], bytes[1] = -1, 300
-        words[0] = np.uint32(-1)
-        words[1] = np.int32(0x80000000) < 0
-        cuda.atomic.add(words, 2, -1)
+@gives(([255, 44], [0xFFFFFFFF, 1, 2]), np.zeros(2, np.uint8), np.array([0, 0, 3], np.uint32))
+def constants_wrap(bytes, words):
+    bytes[0], bytes[1] = -1, 300
+    words[0] = np.uint32(-1)
+    words[1] = np.int32(0x80000000) < 0
+    cuda.atomic.add(words, 2, -1)
 
-    bytes, words = np.zeros(2, np.uint8), np.array([0, 0, 3], np.uint32)
-    kernel[1, 1, stream.stream](bytes, words)
-    assert bytes.tolist() == [255, 44] and words.tolist() == [0xFFFFFFFF, 1, 2]
 
+def test_constants_that_are_too_large(stream):
     @cuda.jit
     def too_large(x):
         x[0] = 1 << 70
 
     with pytest.raises(device.CompileError, match="the constant 1180591620717411303424 does not fit uint32"):
-        too_large[1, 1, stream.stream](words)
+        too_large[1, 1, stream.stream](np.zeros(1, np.uint32))
 
 
-def test_named_tuples_have_numbers_of_64_bits(stream):
-    class Point(NamedTuple):
-        x: float
-        y: float
-
-    @cuda.jit
-    def kernel(p, out):
-        out[0], out[1] = p.x, p.y
-
-    out = np.zeros(2)
-    kernel[1, 1, stream.stream](Point(0.1, 1e300), out)
-    assert out.tolist() == [0.1, 1e300]
+class Point(NamedTuple):
+    x: float
+    y: float
 
 
-def test_parameters_may_be_called_as_those_of_launches(stream):
-    @cuda.jit
-    def kernel(grid, block, shared):
-        grid[0] = block + shared
+@gives([0.1, 1e300], np.zeros(2), Point(0.1, 1e300))
+def named_tuples_have_numbers_of_64_bits(out, p):
+    out[0], out[1] = p.x, p.y
 
-    out = np.zeros(1)
-    kernel[1, 1, stream.stream](out, 3, 4)
-    assert out[0] == 7
+
+@gives([7], np.zeros(1), 3, 4)
+def parameters_may_be_called_as_those_of_launches(grid, block, shared):
+    grid[0] = block + shared
 
 
 def test_sizes_of_launches():
@@ -346,67 +332,50 @@ def test_exceptions_of_kernels_are_those_of_python_or_of_their_module():
     assert x.tolist() == [0, 1, 1]
 
 
-def test_what_is_compiled_for_the_host_is_called_too(stream):
-    """numba's `njit` leaves the function in `py_func`, as `jit` does."""
+class Dispatcher:
+    """As numba's `njit` has it: the function is in `py_func`, as `jit` leaves it there, too."""
 
-    class Dispatcher:
-        def __init__(self, py_func):
-            self.py_func = py_func
-
-    @Dispatcher
-    def inner(x):
-        return x + 1
-
-    @cuda.jit
-    def other(x):
-        return 2 * x
-
-    @cuda.jit
-    def kernel(x):
-        x[0] = other(inner(x[0]))
-
-    x = np.ones(1)
-    kernel[1, 1, stream.stream](x)
-    assert x[0] == 4
+    def __init__(self, py_func):
+        self.py_func = py_func
 
 
-def test_dynamic_shared_memory_by_the_shape_0(stream):
-    @cuda.jit
-    def reverse(x):
-        few, all = cuda.shared.array(4, int32), cuda.shared.array(0, float32)
-        i = cuda.threadIdx.x
-        few[i % 4] = 0
-        all[i] = x[i]
-        cuda.syncthreads()
-        x[i] = all[cuda.blockDim.x - 1 - i]
-
-    x = np.arange(64, dtype=np.float32)
-    reverse[1, 64, stream.stream, 256](x)
-    assert x.tolist() == list(range(63, -1, -1))
+@Dispatcher
+def inner(x):
+    return x + 1
 
 
-def test_a_nan_changes_no_extreme(stream):
-    @cuda.jit
-    def extremes(x, out):
-        cuda.atomic.max(out, 0, x[cuda.grid(1)])
-        cuda.atomic.min(out, 1, x[cuda.grid(1)])
-
-    out = np.array([0.0, 0.0])
-    extremes[1, 3, stream.stream](np.array([np.nan, 5, -2]), out)
-    assert out.tolist() == [5, -2]
+@cuda.jit
+def other(x):
+    return 2 * x
 
 
-def test_functions_of_float16(stream):
-    @cuda.jit
-    def kernel(x, out):
-        out[0] = cuda.fp16.hfma(x[0], x[1], x[2])
-        out[1] = cuda.fp16.hmax(x[0], x[1])
-        out[2] = cuda.fp16.hexp10(x[1])
-        out[3] = cuda.fp16.hrcp(x[0])
+@gives([4], np.ones(1))
+def what_is_compiled_for_the_host_is_called_too(x):
+    x[0] = other(inner(x[0]))
 
-    out = np.zeros(4, np.float16)
-    kernel[1, 1, stream.stream](np.float16([4, 2, 0.5]), out)
-    assert out.tolist() == [8.5, 4, 100, 0.25]
+
+@gives(list(range(63, -1, -1)), np.arange(64, dtype=np.float32), size=(1, 64, None, 256))
+def dynamic_shared_memory_by_the_shape_0(x):
+    few, all = cuda.shared.array(4, int32), cuda.shared.array(0, float32)
+    i = cuda.threadIdx.x
+    few[i % 4] = 0
+    all[i] = x[i]
+    cuda.syncthreads()
+    x[i] = all[cuda.blockDim.x - 1 - i]
+
+
+@gives([5, -2], np.zeros(2), np.array([np.nan, 5, -2]), size=(1, 3))
+def a_nan_changes_no_extreme(out, x):
+    cuda.atomic.max(out, 0, x[cuda.grid(1)])
+    cuda.atomic.min(out, 1, x[cuda.grid(1)])
+
+
+@gives([8.5, 4, 100, 0.25], np.zeros(4, np.float16), np.float16([4, 2, 0.5]))
+def functions_of_float16(out, x):
+    out[0] = cuda.fp16.hfma(x[0], x[1], x[2])
+    out[1] = cuda.fp16.hmax(x[0], x[1])
+    out[2] = cuda.fp16.hexp10(x[1])
+    out[3] = cuda.fp16.hrcp(x[0])
 
 
 # Random numbers
@@ -879,18 +848,15 @@ def test_reductions(stream, size):
         assert result.copy_to_host()[0] == x[:-1].sum()
 
 
-@cuda.jit
-def hinted(x, out):
+@gives(list(range(1, 11)), np.zeros(10), np.arange(10.0), size=(1, 10))
+def cache_hints_and_arrays_like_others(out, x):
     i = cuda.grid(1)
     table = cuda.shared.array_like(CONST1D)
     table[i] = cuda.ldcs(x, i)
     cuda.stcg(out, i, table[i] + 1)
 
 
-def test_cache_hints_and_arrays_like_others(stream):
-    out = np.zeros(10)
-    hinted[1, 10, stream.stream](np.arange(10.0), out)
-    assert out.tolist() == list(range(1, 11))
+def test_random_is_a_module():
     assert cuda.random is numba_random and numba_random.xoroshiro128p_type == numba_random.xoroshiro128p_dtype
 
 
@@ -912,18 +878,18 @@ def test_functions_of_numpy_take_arrays(stream):
     assert np.array_equal(less, x < 1) and vector.tolist() == [*np.float32(x[0, :2]), 7, 8]
 
 
-def test_a_length_of_a_shape_may_be_open_at_run_time(stream):
-    @cuda.jit
-    def kernel(x, shape, out):
-        y = x.reshape(shape)
-        for i in range(y.shape[0]):
-            for j in range(y.shape[1]):
-                out[i, j] = y[i, j] + 1
+@cuda.jit
+def a_length_of_a_shape_may_be_open_at_run_time(out, x, shape):
+    y = x.reshape(shape)
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            out[i, j] = y[i, j] + 1
 
-    for shape in ((-1, 4), (3, -1), (3, 4)):
-        out = np.zeros((3, 4))
-        kernel[1, 1, stream.stream](np.arange(12.0), shape, out)
-        assert np.array_equal(out, np.arange(1.0, 13).reshape(3, 4))
+
+for shape in ((-1, 4), (3, -1), (3, 4)):
+    gives(np.arange(1.0, 13).reshape(3, 4).tolist(), np.zeros((3, 4)), np.arange(12.0), shape)(
+        a_length_of_a_shape_may_be_open_at_run_time
+    )
 
 
 @cuda.jit
@@ -980,14 +946,18 @@ def test_other_functions_of_libdevice_are_declared_by_their_names():
         cuda.libdevice.sinn  # noqa: B018
 
 
-def test_complex_numbers_have_the_type_of_their_parts(stream):
-    @cuda.jit
-    def kernel(x, n, out):
-        out[0] = complex(x[0]).dtype == "complex64"
-        out[1] = complex(n[0]).dtype == "complex128"
-        out[2] = complex(x[0], x[0]).dtype == "complex64"
-        out[3] = complex(*(x[0], 1)).dtype == "complex128"
+@gives([True] * 4, np.zeros(4, np.bool_), np.ones(1, np.float32), np.ones(1, np.int32))
+def complex_numbers_have_the_type_of_their_parts(out, x, n):
+    out[0] = complex(x[0]).dtype == "complex64"
+    out[1] = complex(n[0]).dtype == "complex128"
+    out[2] = complex(x[0], x[0]).dtype == "complex64"
+    out[3] = complex(*(x[0], 1)).dtype == "complex128"
 
-    out = np.zeros(4, np.bool_)
-    kernel[1, 1, stream.stream](np.ones(1, np.float32), np.ones(1, np.int32), out)
-    assert out.all()
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel.__name__)
+def test_kernels_give_the_results_of_numba(stream, case):
+    arguments = copy.deepcopy(case.arguments)
+    grid, block, _, *shared = (*case.size, None)[: max(3, len(case.size))]
+    case.kernel[grid, block, stream.stream, *shared](*arguments)
+    for found, expected in zip(arguments, case.expected, strict=False):
+        assert found.tolist() == expected
