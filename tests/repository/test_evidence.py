@@ -61,6 +61,9 @@ def uses(path):
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         found = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
         words |= {name: found | words.get(name, set()) for name in names if name}
+    if path.name == "test_program_texts.py":  # whose programs are in other files
+        texts = [file.read_text() for file in path.with_name("programs").glob("*.txt")]
+        words["PROGRAMS"] |= set(re.findall(r"\w+", "\n".join(texts)))
     return {name: closure(name, words) for name in words if name.startswith("test_")}
 
 
