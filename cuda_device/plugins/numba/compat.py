@@ -343,6 +343,19 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
     return Dispatcher(made, signatures)
 
 
+def _of_code(name: str) -> Any:
+    """The method that returns an attribute of `Overload`: for a signature or a specialised kernel, or by argument types."""
+
+    def get(self: Dispatcher, signature: Any = None) -> Any:
+        return self._of_overloads(operator.attrgetter(name), signature)
+
+    get.__name__, get.__doc__ = (
+        f"get_{name}",
+        f"Returns `{name}`: for a signature or a specialised kernel, or by argument types.",
+    )
+    return get
+
+
 class Dispatcher:
     """A kernel. `kernel[grid, block, stream, shared](…)` launches it; `kernel.forall(n)(…)` launches at least n threads.
 
@@ -484,25 +497,9 @@ class Dispatcher:
         """Writes the typed IR of one or all of `overloads`, with the type of each value, to `file` or the standard output."""
         self._of_overloads(lambda overload: overload.inspect_types(file), signature)
 
-    def get_regs_per_thread(self, signature: Any = None) -> Any:
-        """Returns the registers of a thread: for a signature or a specialised kernel, or by argument types."""
-        return self._of_overloads(lambda overload: overload.regs_per_thread, signature)
-
-    def get_local_mem_per_thread(self, signature: Any = None) -> Any:
-        """Returns the bytes of local memory of a thread, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.local_mem_per_thread, signature)
-
-    def get_shared_mem_per_block(self, signature: Any = None) -> Any:
-        """Returns the bytes of static shared memory of a block, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.shared_mem_per_block, signature)
-
-    def get_const_mem_size(self, signature: Any = None) -> Any:
-        """Returns the bytes of constant memory, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.const_mem_size, signature)
-
-    def get_max_threads_per_block(self, signature: Any = None) -> Any:
-        """Returns the number of threads that a block can have, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.max_threads_per_block, signature)
+    get_regs_per_thread, get_local_mem_per_thread = map(_of_code, ("regs_per_thread", "local_mem_per_thread"))
+    get_shared_mem_per_block, get_const_mem_size = map(_of_code, ("shared_mem_per_block", "const_mem_size"))
+    get_max_threads_per_block = _of_code("max_threads_per_block")
 
     def _prepared(self, argument: Any, stream: Stream) -> Any:
         for extension in self.extensions:
