@@ -25,7 +25,6 @@ from cuda_device.cpu.records import (
     THREAD,
     WARP,
     WARP_SIZE,
-    WATCH,
     WIDE,
     Record,
     Suspension,
@@ -60,19 +59,6 @@ _BLOCK_FIELDS = {
 _FUNCTIONS = """\
 declare void @cuda_device.trace(ptr readonly captures(none), i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
-"""
-# Tells the race detector of a barrier, unless accesses are checked at once: then the scheduler does.
-_WAIT = f"""\
-define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "watch")}{WATCH.loads("%watch", "unit")}\
-  %is_checked = icmp ne i64 %unit, 0
-  br i1 %is_checked, label %end, label %tell
-tell:
-  call void @cuda_device.trace(ptr %thread, i32 %place, i64 0, i64 1)
-  br label %end
-end:
-  ret void
-}}
 """
 # The names of operations and their kinds in `Suspension`.
 _PREFIXES = {
@@ -183,7 +169,7 @@ def _grid_word(writer: llvm_writer.FunctionWriter, op: Op) -> None:
         return
     block, control = f"{result}.block", f"{result}.control"
     record = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
-    writer.lines.append(record + CONTROL.address(result, control, "grid.word"))
+    writer.lines.append(record + CONTROL.address(result, control, "grid_word"))
 
 
 def _in_cluster(writer: llvm_writer.FunctionWriter, op: Op) -> None:
@@ -230,10 +216,9 @@ class Cpu(Dialect):
         most_shared: int = MAXIMUM_STATIC_SHARED,
         regions: Regions | None = None,
         limit: Function | None = None,
-        finds_races: bool = False,
     ) -> None:
         super().__init__(module, options, most_shared)
-        self.regions, self.limit, self.finds_races = regions, limit, finds_races
+        self.regions, self.limit = regions, limit
         self.forms: dict[str, int] = {}
         """The declared vector functions, with the numbers of their elements."""
 
@@ -241,7 +226,7 @@ class Cpu(Dialect):
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
         common = self.regions.common if self.regions and self.together else ""
-        return f"{records}{common}{_FUNCTIONS}{_WAIT * self.finds_races}" + "".join(
+        return f"{records}{common}{_FUNCTIONS}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 
@@ -442,11 +427,8 @@ class Cpu(Dialect):
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
     def _trace(self, writer: llvm_writer.FunctionWriter, op: Op) -> None:
-        """A call for the race detector, for which addresses in shared memory are offsets; for waits, it may not be needed."""
+        """A call for the race detector, for which addresses in shared memory are offsets."""
         place, value, done = op.attributes["place"], "0", "1"
-        if op.attributes["event"] in ("arrive", "leave"):
-            writer.line(f"call void @cuda_device.wait(ptr %thread, i32 {place})")
-            return
         for operand in op.operands[:1]:
             is_address = isinstance(operand.type, Ref)
             value = writer.temporary(f"{'ptrtoint' if is_address else 'zext'} {writer.typed(operand)} to i64")

@@ -286,7 +286,7 @@ class RaceDetector:
         log = self.log[0]
         log["capacity"], log["events"] = CAPACITY, self._events.ctypes.data
         log["full"] = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.shadow = ShadowPages(log, points, self._units) if ordered_by_barriers(points.values()) else None
+        self.shadow = ShadowPages(log, points, self._units) if traces.ordered_by_barriers(points.values()) else None
         """None if the threads record all events."""
         self.address = self.log.ctypes.data
 
@@ -481,25 +481,7 @@ _KINDS = {
     Event.ATOMIC_LOAD: shadow_memory.ATOMIC_READ,
     Event.ATOMIC_STORE: shadow_memory.ATOMIC,
     Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,
-    Event.LEAVE: shadow_memory.NOTHING,
-    Event.ARRIVE: shadow_memory.NOTHING,
 }
-_ATOMIC = (Event.ATOMIC_LOAD, Event.ATOMIC_STORE, Event.ATOMIC_UPDATE)
-
-
-def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
-    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads."""
-    return all(
-        point.event in _KINDS
-        and (
-            point.event not in _ATOMIC
-            or (
-                point.memory is Order.RELAXED
-                and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
-            )
-        )
-        for point in points
-    )
 
 
 class ShadowPages:

@@ -46,7 +46,7 @@ from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Resumed,
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types import model
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import Known, Undefined, constant, part
 
 _NUMBER, _MASK, _COMPLEX = scalars.KIND, masks.kind(scalars.KIND), complexes.kind(scalars.KIND)
 _OTHER = Kind(Rank.OTHER)
@@ -291,7 +291,18 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return []
 
 
+def _variable(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Records a variable for debuggers: the value of a number, or the address of an array."""
+    (cell,) = cells
+    if cell.value is not None and isinstance(cell.value.type, model.Number | model.Array):
+        frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
+    return []
+
+
 RULES: dict[ops.OpDef, Rule] = {
+    ops.VARIABLE: _variable,
+    ops.PY_UNDEFINED: lambda _, op, __: [Cell(part(Undefined(str(op.attributes["name"]))))],
+    ops.PY_CELLS: closures.name_variables,
     ops.PY_COPY: lambda _, __, cells: [Cell(cells[0].known, cells[0].value)],
     ops.PY_SETATTR: setattr_,
     ops.PY_CONST: lambda _, op, __: [Cell(constant(op.attributes["value"], op.location))],

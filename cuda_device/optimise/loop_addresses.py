@@ -5,6 +5,7 @@ The passes change a function of the device level in place. Its blocks are in rev
     hoist(function)                       adds the loop-invariant part of an address before the loop
     follow(function)                      creates pointer induction variables for accesses of short loops behind a branch
     wants_strength_reduction(module)      whether LLVM should create induction variables for the other addresses
+    has_many_loops(module)                whether LLVM should spend less time on each loop
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, Loop, Term, innermost, natural_loops
+from cuda_device.ir.dominance import Definitions, Loop, Term, back_edges, innermost, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import INT64, Number, Ref, Space
@@ -276,7 +277,7 @@ def _builder(op: Op) -> Lowering:
 
 def wants_strength_reduction(module: Module) -> bool:
     """Whether LLVM shall apply loop strength reduction to a module of the device level."""
-    return not any(map(_has_dependent_nest, module.functions))
+    return not has_many_loops(module) and not any(map(_has_dependent_nest, module.functions))
 
 
 def _has_dependent_nest(function: Function) -> bool:
@@ -309,3 +310,21 @@ def _is_counter(param: Value, index: int, loop: Loop, invariants: Invariants) ->
         if terms is None or any(invariants.split(value, loop)[1] for value, _ in terms):
             return False
     return True
+
+
+# Modules with many loops
+#
+# For each loop that LLVM unrolls, and for each one to which it applies strength reduction, it looks at the guards of all loops
+# before that one: 400 loops took it 3 times as long as 200. Many loops therefore keep their form, unless LLVM knows how often
+# they run. The assembler unrolls them.
+
+
+_MANY = 128
+
+
+def has_many_loops(module: Module) -> bool:
+    """Whether a module of the device level has so many loops that LLVM's time for them grows with the square of their number."""
+    if sum(len(function.blocks) for function in module.functions) <= _MANY:
+        return False
+    headers = [{edge.block for _, edge in back_edges(function.blocks)} for function in module.functions]
+    return sum(map(len, headers)) > _MANY

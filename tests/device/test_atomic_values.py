@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import pytest
-from conftest import thinned
 from ir_helpers import define
 from test_atomics import MAKE as MAKE_NUMBER
 from test_atomics import PTX_SCOPES, accesses, calls, instructions
@@ -100,69 +102,53 @@ def same(x, y):
 MAKE = {**MAKE_NUMBER, "member": "boxes[i].cell"}
 
 
-def run(stream, space, type, *lines):
-    """Threads do `lines` with a cell of their own and two values, `a[i]` and `b[i]`; returns those and what they wrote."""
-    names = {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}
-    box = device.struct(make_class("Box", (), names))
-    count = 40
+LOADS_AND_STORES = (
+    "cell.store(a[i], 'release', 'device')",
+    "A = cell.load('acquire', 'device')",
+    "cell.store(b[i])",
+    "B = cell.load()",
+    "cell.wait(a[i], 'relaxed', 'block')",
+    "B = cell.load('relaxed', 'thread')",
+)
+EXCHANGES = (
+    "cell.store(a[i], 'relaxed', 'block')",
+    "A = cell.exch(b[i], 'acq_rel', 'device')",
+    "B = cell.cas(a[i], a[i])",
+    "B = cell.cas(b[i], a[i], 'relaxed', 'block')",
+    "A = cell.exch(b[i], 'seq_cst', 'thread')",
+    "B = cell.cas(b[i], a[i], 'acquire', 'thread')",
+    "A = cell.load()",
+)
+make_class = type
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", VALUES | WIDE)
+def test_what_operations_do(stream, name):
+    """In each kind of memory: a thread has a cell of its own and two values, `a[i]` and `b[i]`; a line says which it gives."""
+    type, lines = (VALUES | WIDE)[name], LOADS_AND_STORES + EXCHANGES * (name in VALUES)
+    box = device.struct(make_class("Box", (), {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}))
+    count, given, body = 40, [], ""
     a = values(type, count)
     b = values(type, count, unlike=a)
-    body = "".join(f"        {line}\n" for line in lines)
+    for space, line in itertools.product(MAKE, lines):
+        body += f"        cell = {MAKE[space]}\n" if line is lines[0] else ""
+        body += "        " + re.sub("^[AB] =", f"out[{len(given)}, i] =", line) + "\n"
+        given += {"A": [a], "B": [b]}.get(line[0], [])
     source = f"""@device.kernel
 def k(cells, boxes, a, b, out):
     i = device.tid(1)
     shared = device.shared_array(32, cells.dtype)
     local = device.local_array(3, cells.dtype)
     if i < len(a):
-        cell = {MAKE[space]}
 {body}"""
     cells, boxes = stream.empty((count, 3), a.dtype), stream.array(np.zeros(count, device.numpy_dtype(box)))
-    out = stream.empty((len(lines), count), a.dtype)
-    kernel = define(source, file=f"<{space} {type} {lines}>")
+    out, kernel = stream.empty((len(given), count), a.dtype), define(source, file=f"<{name}>")
     stream.launch(kernel, cells, boxes, *map(stream.array, (a, b)), out, grid=2, block=32)
-    if space == "global":  # the neighbours
-        untouched = stream.numpy(stream.empty((count, 3), a.dtype))
-        assert same(stream.numpy(cells)[:, [0, 2]], untouched[:, [0, 2]])
-    return a, b, stream.numpy(out)
-
-
-make_class = type
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name, space", thinned(VALUES | WIDE, MAKE, one_in=4))
-def test_loads_and_stores(stream, name, space):
-    a, b, out = run(
-        stream,
-        space,
-        (VALUES | WIDE)[name],
-        "cell.store(a[i], 'release', 'device')",
-        "out[1, i] = cell.load('acquire', 'device')",
-        "cell.store(b[i])",
-        "out[3, i] = cell.load()",
-        "cell.wait(a[i], 'relaxed', 'block')",
-        "out[5, i] = cell.load('relaxed', 'thread')",
-    )
-    assert same(out[1], a) and same(out[3], b) and same(out[5], b)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name, space", thinned(VALUES, MAKE, one_in=4))
-def test_exchanges_and_compare_and_swap(stream, name, space):
-    a, b, out = run(
-        stream,
-        space,
-        VALUES[name],
-        "cell.store(a[i], 'relaxed', 'block')",
-        "out[1, i] = cell.exch(b[i], 'acq_rel', 'device')",
-        "out[2, i] = cell.cas(a[i], a[i])",
-        "out[3, i] = cell.cas(b[i], a[i], 'relaxed', 'block')",
-        "out[4, i] = cell.exch(b[i], 'seq_cst', 'thread')",
-        "out[5, i] = cell.cas(b[i], a[i], 'acquire', 'thread')",
-        "out[6, i] = cell.load()",
-    )
-    for got, right in zip(out[1:], (a, b, b, a, b, a), strict=True):
-        assert same(got, right)
+    for found, right in zip(stream.numpy(out), given, strict=True):
+        assert same(found, right)
+    untouched = stream.numpy(stream.empty((count, 3), a.dtype))
+    assert same(stream.numpy(cells)[:, [0, 2]], untouched[:, [0, 2]])  # the neighbours
 
 
 # Under contention

@@ -92,7 +92,7 @@ MAKE = {
 
 
 def run_each(stream, space, calls, name, pairs):
-    """What each call gave, and what was there then: each thread makes all calls on the first of two values, in a cell of its own."""
+    """What each call gave, and what was there then: each thread makes all calls on the first of its two values, in a cell."""
     lines = [
         f"cell.store(a[i], 'relaxed', 'block'); old[{k}, i] = cell.{call}; new[{k}, i] = cell.load('relaxed', 'block')"
         for k, call in enumerate(calls)

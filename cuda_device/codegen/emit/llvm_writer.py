@@ -22,7 +22,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef
-from cuda_device.optimise import points_to
+from cuda_device.optimise import loop_addresses, points_to
 from cuda_device.types import model
 from cuda_device.types.layout import align_of, float_bits, leaves, size_of
 
@@ -75,7 +75,7 @@ class Metadata:
         self.lines, self.dwarf = lines, dwarf
         self.flags = list(flags)
         self.nodes: dict[str, int] = {}
-        self.scope = ""
+        self.scope = self.unit = ""
         self.file = ""
         self.line = 0
 
@@ -127,18 +127,22 @@ class Metadata:
         """The definitions of the nodes."""
         if not self.nodes and not self.flags:
             return ""
-        units = [f"!{number}" for node, number in self.nodes.items() if "!DICompileUnit" in node]
-        if units:
+        if self.unit:
             self.flags.append('!{i32 2, !"Debug Info Version", i32 3}')
             self.flags += [f'!{{i32 7, !"Dwarf Version", i32 {self.dwarf}}}'] if self.dwarf else []
         flags = [self.node(flag) for flag in self.flags]
-        lines = [f"!llvm.dbg.cu = !{{{', '.join(units)}}}"] if units else []
+        lines = [f"!llvm.dbg.cu = !{{{self.unit}}}"] if self.unit else []
         lines += [f"!llvm.module.flags = !{{{', '.join(flags)}}}"] if flags else []
         return "\n".join(lines + [f"!{number} = {node}" for node, number in self.nodes.items()]) + "\n"
 
     def node(self, text: str) -> str:
         """The number of a node with this text."""
         return f"!{self.nodes.setdefault(text, _FIRST + len(self.nodes))}"
+
+    def rolled_loop(self) -> str:
+        """A node for one loop, which keeps LLVM from unrolling it if its trip count is known only when it runs."""
+        rule = self.node('!{!"llvm.loop.unroll.runtime.disable"}')
+        return self.node(f"distinct !{{!{_FIRST + len(self.nodes)}, {rule}}}")
 
     def _file(self, path: str) -> str:
         # PTX cannot have quotation marks in names.
@@ -147,14 +151,12 @@ class Metadata:
 
     def _unit(self, file: str) -> str:
         """The compile unit of all functions, with the file of the first."""
-        for node, number in self.nodes.items():
-            if "!DICompileUnit" in node:
-                return f"!{number}"
-        return self.node(
+        self.unit = self.unit or self.node(
             f'distinct !DICompileUnit(language: DW_LANG_Python, file: {file}, producer: "cuda_device", '
             f"isOptimized: {'false' if self.dwarf else 'true'}, runtimeVersion: 0, "
             f"emissionKind: {'FullDebug' if self.dwarf else 'DebugDirectivesOnly'})"
         )
+        return self.unit
 
 
 def quoted(text: str) -> str:
@@ -269,6 +271,7 @@ class ModuleWriter:
             options.debug * dialect.dwarf,
         )
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
+        self.keeps_loops_rolled = dialect.is_gpu and loop_addresses.has_many_loops(dialect.module)
         self.declared: set[str] = set()
         self.library: set[str] = set()
 

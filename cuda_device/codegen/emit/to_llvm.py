@@ -23,7 +23,7 @@ from cuda_device.device.numeric import BY_NAME as MATH
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import predecessors
+from cuda_device.ir.dominance import back_edges, predecessors
 from cuda_device.ir.nodes import Block, Edge, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
@@ -556,6 +556,7 @@ def _function(writer: FunctionWriter) -> str:
         llvm_writer.write_truncated_parameter(writer, value)
     head, writer.label = writer.dialect.begin_function(function, result, parameters, memory + "".join(writer.lines))
     head = head.replace(" {\n", f"{location} {{\n", 1)
+    latches = {block for block, _ in back_edges(function.blocks)} if writer.module.keeps_loops_rolled else set()
     bodies = []
     for block in function.blocks:
         writer.lines = []
@@ -566,6 +567,8 @@ def _function(writer: FunctionWriter) -> str:
             writer.module.emitters[op.code](writer, op)
             if writer.module.metadata.lines:
                 _locate(writer, op, written)
+        if block in latches:
+            writer.lines[-1] = writer.lines[-1].replace("\n", f", !llvm.loop {writer.module.metadata.rolled_loop()}\n")
         writer.ends[block] = writer.label
         bodies.append("".join(writer.lines))
     texts = [head, bodies[0]]

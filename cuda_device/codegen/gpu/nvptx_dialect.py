@@ -53,7 +53,10 @@ def _operands(writer: FunctionWriter, op: Op) -> list[str]:
 
 
 def _call_to(name: Callable[[str], str], first: tuple[str, ...] = (), step: int = 1) -> Emitter:
-    """The emitter of an operation that is one convergent intrinsic; its name depends on the kind of the operation."""
+    """The emitter of an operation that is one convergent intrinsic, whose name depends on the kind of the operation.
+
+    The operands are `first` and those of the operation; a `step` of -1 reverses the latter.
+    """
 
     def emit(writer: FunctionWriter, op: Op) -> None:
         type = writer.module.type(op.result.type)
