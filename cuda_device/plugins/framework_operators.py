@@ -272,20 +272,16 @@ class _Operator:
         return tuple(each(*args) if callable(each) else like(named[each]) for each in self.outputs.values())
 
     def launch(self, named: Mapping[str, Any], stream: Any) -> None:
-        """Launches the kernel, unless its output is empty."""
+        """Launches the kernel, unless it has no elements: those of the first array that it writes, or else of its first array."""
         args = [named[each] for each in self.names]
-        if 0 in (shape := self._shape(*args)):
+        first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
+        shape = tuple(first.shape) or (1,)
+        if 0 in shape:
             return
         if self._bound is not None:
             self._bound(*args, stream=stream)
         else:
             launch(self.kernel, *args, threads=shape, stream=stream)
-
-    def _shape(self, *args: Any) -> Any:
-        """The shape of the first array that the kernel writes, or of its first array if that is unknown."""
-        named = dict(zip(self.names, args, strict=True))
-        first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
-        return tuple(first.shape) or (1,)
 
 
 def _lent(array: DeviceArray) -> DeviceArray:

@@ -95,9 +95,9 @@ def _rows_of_content(content: Content) -> Iterator[CheckRow]:
         yield _bytes_of(owner, SIZE, LISTED + 8)
         yield CheckRow(Owner.BYTES, word_at(id(owner) + LISTED), 8 * len(state), id(state) + ITEMS, (content,))
     elif isinstance(owner, np.ndarray) and content.current() and _is_in_one_piece(owner):
-        data, axes = state[0], 8 * owner.ndim
+        data = state[0]
         yield _bytes_of(owner, _DATA, _FLAGS)
-        yield _axes_of(owner, 2 * axes)
+        yield _bytes_at(word_at(id(owner) + _DIMENSIONS), 2 * 8 * owner.ndim, owner)  # lengths and strides
         yield CheckRow(Owner.BYTES, owner.ctypes.data, len(data), id(data) + OCTETS, (content,))
     else:
         current = content.current
@@ -118,10 +118,6 @@ def _is_in_one_piece(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -
     axes = word_at(here + _DIMENSIONS)
     in_order = not ndim or word_at(here + _STRIDES) == axes + 8 * ndim
     return in_order and [word_at(axes + 8 * i) for i in range(ndim)] == list(array.shape)
-
-
-def _axes_of(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], nbytes: int) -> CheckRow:
-    return _bytes_at(word_at(id(array) + _DIMENSIONS), nbytes, array)
 
 
 def _bytes_of(owner: object, start: int, end: int) -> CheckRow:

@@ -80,7 +80,7 @@ def torch_layout(kind: Any) -> Mapping[str, int] | None:
             return None
 
         def common(numbers: Callable[[Any], tuple[int, ...]]) -> int:
-            return _common(_sequences(sample._cdata, _TORCH_BYTES, numbers(sample)) for sample in samples)
+            return _common(offsets_in(sample._cdata, _TORCH_BYTES, *numbers(sample)) for sample in samples)
 
         kinds = (
             set.intersection(*(_kinds(sample, 0) for sample in samples)) & _kinds(integers, 0) & _kinds(absent, None)
@@ -141,13 +141,6 @@ def _kinds(tensor: Any, device: int | None) -> set[int]:
     """The offsets at which there may be the dtype, the type of the device, and its number, of which the sample has none."""
     found = ((at, _kind(tensor, at)) for at in range(0, _TORCH_BYTES, 4))
     return {at for at, kind in found if kind >> 24 == _NO_INDEX and (kind >> 16 & 255 == device or device is None)}
-
-
-def _sequences(address: int, nbytes: int, numbers: tuple[int, ...]) -> list[int]:
-    """The offsets in memory at which there are consecutive numbers of 64 bits."""
-    kind = ctypes.c_uint64 * len(numbers)
-    last = nbytes - ctypes.sizeof(kind)
-    return [at for at in range(0, last + 1, 8) if tuple(kind.from_address(address + at)) == tuple(numbers)]
 
 
 def _common(places: Iterable[Iterable[int]]) -> int:

@@ -291,12 +291,14 @@ def offsets_of(owner: object, value: object) -> list[int]:
 
 def offsets_of_number(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in an object at which there is a number."""
-    return offsets_in(id(owner), object.__sizeof__(owner), number, width)
+    return offsets_in(id(owner), object.__sizeof__(owner), number, width=width)
 
 
-def offsets_in(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
-    """The offsets in memory at which there is a number."""
-    return [at for at in range(0, nbytes, ctypes.sizeof(width)) if width.from_address(address + at).value == number]
+def offsets_in(address: int, nbytes: int, *numbers: int, width: Any = ctypes.c_uint64) -> list[int]:
+    """The offsets in memory at which there are consecutive numbers."""
+    kind, step = width * len(numbers), ctypes.sizeof(width)
+    places = range(0, nbytes - ctypes.sizeof(kind) + step, step)
+    return [at for at in places if tuple(kind.from_address(address + at)) == numbers]
 
 
 @functools.cache

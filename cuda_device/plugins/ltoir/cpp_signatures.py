@@ -125,7 +125,7 @@ class _Types:
         aligned = copied or _ALIGNED.search(text)
         plain, _, name = (_ALIGNED.sub(" ", text).strip() if not copied else f"ptr {text.split()[-1]}").partition(" %")
         cpp = self.pointer(type) if abi.passing(type, kernel=False) == "address" else self.name(type)
-        size = layout.placement(abi.representation(abi.exchanged(type))).size
+        size = layout.size_of(abi.representation(abi.exchanged(type)))
         at = int(aligned[1]) if aligned else 8
         if aligned and not is_result and size > _MOST_BYTES:
             return _Passed(plain, cpp, f"{cpp}* byval align {at}", f"%{name}", size, at, copied is not None, True)
@@ -133,7 +133,6 @@ class _Types:
         number = _machine(type) if isinstance(type, model.Number) else type
         if isinstance(number, model.Number) and cpp in ("i8", "i16"):
             words.append("signext" if number.signed else "zeroext")
-        size = layout.placement(abi.representation(abi.exchanged(type))).size
         shown = " ".join([*words, cpp] if is_result else [cpp, *words])
         return _Passed(plain, cpp, shown, f"%{name}", max(size, 8), at, copied is not None)
 

@@ -73,19 +73,10 @@ from cuda_device.plugins.numba.types_of_numba import VECTORS
 threadIdx, blockIdx = device_functions.threadIdx, device_functions.blockIdx  # noqa: N816
 blockDim, gridDim = device_functions.blockDim, device_functions.gridDim  # noqa: N816
 laneid, warpsize = cuda_device.lane_id, cuda_device.warp_size
-activemask, lanemask_lt, nanosleep = cuda_device.activemask, cuda_device.lanemask_lt, cuda_device.nanosleep
-syncthreads, syncthreads_count = cuda_device.syncthreads, cuda_device.syncthreads_count
-syncthreads_and, syncthreads_or = cuda_device.syncthreads_and, cuda_device.syncthreads_or
-all_sync, any_sync, eq_sync = cuda_device.all_sync, cuda_device.any_sync, cuda_device.eq_sync
-ballot_sync, match_any_sync, match_all_sync = (
-    cuda_device.ballot_sync,
-    cuda_device.match_any_sync,
-    cuda_device.match_all_sync,
-)
-shfl_sync, shfl_up_sync = cuda_device.shfl_sync, cuda_device.shfl_up_sync
-shfl_down_sync, shfl_xor_sync = cuda_device.shfl_down_sync, cuda_device.shfl_xor_sync
-popc, brev, clz, ffs = cuda_device.popc, cuda_device.brev, cuda_device.clz, cuda_device.ffs
-cbrt, fma, rsqrt = cuda_device.cbrt, cuda_device.fma, cuda_device.rsqrt
+_SAME_NAMES = """activemask all_sync any_sync ballot_sync brev cbrt clz eq_sync ffs fma lanemask_lt match_all_sync match_any_sync
+    nanosleep popc rsqrt shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads syncthreads_and syncthreads_count
+    syncthreads_or""".split()  # noqa: SIM905
+globals().update({name: getattr(cuda_device, name) for name in _SAME_NAMES})
 
 _C_NAMES = {
     "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32", "long": "int64",
@@ -216,10 +207,10 @@ _HALF = {
     "hfloor": np.floor,
     "htrunc": np.trunc,
     "hrint": np.rint,
-    "hfma": fma,
+    "hfma": cuda_device.fma,
     "hrcp": func(lambda a: np.float16(1.0) / a),
     "hexp10": func(lambda a: np.float16(10.0 ** np.float32(a))),
-    "hrsqrt": func(lambda a: np.float16(rsqrt(np.float32(a)))),
+    "hrsqrt": func(lambda a: np.float16(cuda_device.rsqrt(np.float32(a)))),
 }
 fp16 = _module("fp16", **{name: _of(np.float16, function) for name, function in _HALF.items()})
 """Functions of float16."""
@@ -231,12 +222,10 @@ _REAL = {
     **{name: getattr(math, name) for name in _OF_MATH},
     **{name: getattr(np, name) for name in ("ceil", "floor", "trunc", "rint")},
     "tgamma": math.gamma,
-    "cbrt": cbrt,
-    "rsqrt": rsqrt,
+    **{name: getattr(cuda_device, name) for name in ("cbrt", "rsqrt", "fma")},
     "sincos": func(lambda x: (math.sin(x), math.cos(x))),
-    "fma": fma,
 }
-_BITS = {"popc": popc, "clz": clz, "brev": brev, "ffs": ffs}
+_BITS = {name: getattr(cuda_device, name) for name in ("popc", "clz", "brev", "ffs")}
 libdevice = _module(
     "libdevice",
     **{name: _of(np.float64, function) for name, function in _REAL.items()},
@@ -341,6 +330,19 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
     made = make_kernel(**ours)(function)
     made.options = replace(made.options, build=replace(made.options.build, policy="wide"))
     return Dispatcher(made, signatures)
+
+
+def _of_code(name: str) -> Any:
+    """The method that returns an attribute of `Overload`: for a signature or a specialised kernel, or by argument types."""
+
+    def get(self: Dispatcher, signature: Any = None) -> Any:
+        return self._of_overloads(operator.attrgetter(name), signature)
+
+    get.__name__, get.__doc__ = (
+        f"get_{name}",
+        f"Returns `{name}`: for a signature or a specialised kernel, or by argument types.",
+    )
+    return get
 
 
 class Dispatcher:
@@ -484,25 +486,9 @@ class Dispatcher:
         """Writes the typed IR of one or all of `overloads`, with the type of each value, to `file` or the standard output."""
         self._of_overloads(lambda overload: overload.inspect_types(file), signature)
 
-    def get_regs_per_thread(self, signature: Any = None) -> Any:
-        """Returns the registers of a thread: for a signature or a specialised kernel, or by argument types."""
-        return self._of_overloads(lambda overload: overload.regs_per_thread, signature)
-
-    def get_local_mem_per_thread(self, signature: Any = None) -> Any:
-        """Returns the bytes of local memory of a thread, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.local_mem_per_thread, signature)
-
-    def get_shared_mem_per_block(self, signature: Any = None) -> Any:
-        """Returns the bytes of static shared memory of a block, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.shared_mem_per_block, signature)
-
-    def get_const_mem_size(self, signature: Any = None) -> Any:
-        """Returns the bytes of constant memory, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.const_mem_size, signature)
-
-    def get_max_threads_per_block(self, signature: Any = None) -> Any:
-        """Returns the number of threads that a block can have, like `get_regs_per_thread`."""
-        return self._of_overloads(lambda overload: overload.max_threads_per_block, signature)
+    get_regs_per_thread, get_local_mem_per_thread = map(_of_code, ("regs_per_thread", "local_mem_per_thread"))
+    get_shared_mem_per_block, get_const_mem_size = map(_of_code, ("shared_mem_per_block", "const_mem_size"))
+    get_max_threads_per_block = _of_code("max_threads_per_block")
 
     def _prepared(self, argument: Any, stream: Stream) -> Any:
         for extension in self.extensions:
@@ -654,13 +640,13 @@ class Reduce:
                 for i in range(first + gridsize(1), size, gridsize(1)):
                     found = x.dtype(inner(found, x[i]))
                 parts[t] = found
-            syncthreads()
+            cuda_device.syncthreads()
             filled = min(size - (first - t), int64(_REDUCING))
             step = _REDUCING // 2
             while step > 0:
                 if t < step and t + step < filled:
                     parts[t] = inner(parts[t], parts[t + step])
-                syncthreads()
+                cuda_device.syncthreads()
                 step //= 2
             if t == 0:
                 out[cuda_device.block_idx.x] = parts[0]

@@ -122,7 +122,7 @@ class DeviceNDArray:
     @property
     def flags(self) -> Any:
         """NumPy's flags for an array of this layout: `flags["C_CONTIGUOUS"]`."""
-        return as_strided(np.empty((), self.array.dtype), self.array.shape, self.array.strides).flags
+        return _flags_of(self.array)
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
         """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ.
@@ -173,6 +173,17 @@ class DeviceNDArray:
             driver.copy(target, source, self.array.nbytes, where.handle)
         where.retain(ary, self.array)
         join([where, self.array.stream])
+
+
+def _flags_of(ary: Any) -> Any:
+    """NumPy's flags for an array with this shape and these strides."""
+    return as_strided(np.empty((), ary.dtype), ary.shape, ary.strides).flags
+
+
+def layout_of(ary: Any) -> str:
+    """The layout of an array: "C", "F", or "" if it is not contiguous."""
+    flags = _flags_of(ary)
+    return "C" if flags.c_contiguous else "F" if flags.f_contiguous else ""
 
 
 class DateNDArray(DeviceNDArray):

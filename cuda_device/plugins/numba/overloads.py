@@ -14,11 +14,19 @@ from typing import Any, TextIO
 import numpy as np
 
 from cuda_device import ArrayType, compile
-from cuda_device.plugins.numba.host_api import Signature, SignatureParameter, get_current_device, parse
+from cuda_device.plugins.numba.host_api import Signature, SignatureParameter, get_current_device, layout_of, parse
 
 _REGISTERS, _UNIT, _PARTITIONS, _MOST_THREADS = 16384, 256, 4, 1024
 """Of a multiprocessor since sm_70: the registers of a partition, the unit in which a warp gets registers, the number of
 partitions, and the largest number of threads of a block."""
+
+_RESOURCES = {
+    "regs_per_thread": "registers",
+    "local_mem_per_thread": "local",
+    "shared_mem_per_block": "shared",
+    "const_mem_size": "constant",
+}
+"""The attributes of compiled code by numba's names: the registers of a thread, and bytes."""
 
 UNKNOWN: Any = object()
 """The argument for a parameter before the first launch."""
@@ -48,25 +56,11 @@ class Overload:
         text, rule = self._compiled("ir").code, 80 * "-"
         (file or sys.stdout).write(f"{self._kernel.underlying.__name__}\n{rule}\n{text}\n{rule.replace('-', '=')}\n")
 
-    @property
-    def regs_per_thread(self) -> int:
-        """The registers of a thread."""
-        return int(self._compiled("cubin").registers)
-
-    @property
-    def local_mem_per_thread(self) -> int:
-        """The local memory of a thread, in bytes."""
-        return int(self._compiled("cubin").local or 0)
-
-    @property
-    def shared_mem_per_block(self) -> int:
-        """The static shared memory of a block, in bytes."""
-        return int(self._compiled("cubin").shared)
-
-    @property
-    def const_mem_size(self) -> int:
-        """The constant memory, in bytes."""
-        return int(self._compiled("cubin").constant)
+    def __getattr__(self, name: str) -> int:
+        """A resource that a thread or a block needs, by numba's name."""
+        if name not in _RESOURCES:
+            raise AttributeError(f"an overload has no attribute {name!r}", name=name, obj=self)
+        return int(getattr(self._compiled("cubin"), _RESOURCES[name]) or 0)
 
     @property
     def max_threads_per_block(self) -> int:
@@ -114,20 +108,7 @@ def parameter_of(value: Any) -> SignatureParameter:
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype):
         return SignatureParameter()
-    return SignatureParameter(dtype if dtype.names else dtype.type, len(value.shape), _layout(value))
-
-
-def _layout(ary: Any) -> str:
-    strides, itemsize = ary.strides, ary.dtype.itemsize
-    for layout, order in (("C", -1), ("F", 1)):
-        step = itemsize
-        for length, stride in zip(ary.shape[::order], strides[::order], strict=True):
-            if length != 1 and stride != step:
-                break
-            step *= length
-        else:
-            return layout
-    return ""
+    return SignatureParameter(dtype if dtype.names else dtype.type, len(value.shape), layout_of(value))
 
 
 def hint_of(parameter: SignatureParameter, value: Any = UNKNOWN) -> Any:

@@ -18,6 +18,8 @@ _FORMAT = 5
 """The version of the format of an index."""
 _DEFAULTS = CodeRecord("").options
 _OPTIONS = type(_DEFAULTS).__match_args__
+_TEXTS = "symbol", "target", "output"
+"""Fields of `Compiled` that an index stores as they are."""
 _ERRORS = (AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 """What reading a file that is no index may raise."""
 
@@ -42,9 +44,7 @@ def write_index(path: str, files: Mapping[str, Compiled]) -> None:
             "file": name,
             "digest": sha256(data_of(compiled)).hexdigest(),
             "text": isinstance(compiled.code, str),
-            "symbol": compiled.symbol,
-            "target": compiled.target,
-            "output": compiled.output,
+            **{field: getattr(compiled, field) for field in _TEXTS},
             "record": _plain(compiled.record),
         }
         for name, compiled in files.items()
@@ -110,10 +110,5 @@ def _compiled(folder: str, entry: dict[str, Any]) -> Compiled:
         code = file.read()
     if sha256(code).hexdigest() != entry["digest"]:
         raise ValueError(f"{path} has changed since, or is another file")
-    return Compiled(
-        code.decode() if entry["text"] else code,
-        entry["symbol"],
-        entry["target"],
-        entry["output"],
-        _record(entry["record"]),
-    )
+    texts: dict[str, Any] = {field: entry[field] for field in _TEXTS}
+    return Compiled(code.decode() if entry["text"] else code, **texts, record=_record(entry["record"]))
