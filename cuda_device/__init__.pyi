@@ -190,10 +190,10 @@ from cuda_device.runtime.gpu.streams import cpu_stream as cpu_stream
 from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.compiled import Compiled as Compiled
+from cuda_device.runtime.launch.compiled_parameters import Parameter as Parameter
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
-from cuda_device.runtime.launch.compiled_parameters import Parameter as Parameter
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
 from cuda_device.types.extensions import overload as overload

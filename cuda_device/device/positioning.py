@@ -19,7 +19,7 @@ import numpy as np
 
 from cuda_device.device.entities import device_value
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.rows import Intrinsic, Typed, constant_of, entered
 from cuda_device.device.target import needing, sm90
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
@@ -190,7 +190,7 @@ def _lower_shared(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
 _of_clusters = partial(needing, sm90, "synchronise the blocks through global memory on other targets")
 
 
-ROWS = (
+ROWS = entered(
     *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
     _row(tid, "tid", 0, _position),
     _row(grid_size, "grid_size", 1, _extent),
