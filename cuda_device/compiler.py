@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from cuda_device.codegen.gpu import elf
     from cuda_device.codegen.llvm import LlvmModule
     from cuda_device.ir.nodes import Function, Module
-    from cuda_device.ir.ops import OpDef
 
 
 def _python(work: Work) -> Module:
@@ -87,11 +86,8 @@ def _device(work: Work) -> Module:
 
     job, typed = work.job, work["typed"]
     module = lower.lower_module(typed, bool(job.options.checked))
-    looping = _has_loops(module)
     target = _code_generator(job)
-    for row in passes(target.PASSES if target else None):
-        if (looping or not row.for_loops) and (not row.operations or module.has(*row.operations)):
-            row.run(module)
+    _optimise(module, target.PASSES if target else None)
     if job.options.checked:
         from cuda_device.optimise import inlining
 
@@ -100,6 +96,40 @@ def _device(work: Work) -> Module:
         module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
+
+
+def _optimise(module: Module, of_target: Sequence[Callable[[Module], None]] | None) -> None:
+    """The optimisations of device IR, in their order. Those of a target other than a GPU follow those that learn facts.
+
+    LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`. What each gains stands in
+    `docs/optimisations.md`: one that gains less than 2 % on every kernel is removed.
+    """
+    from cuda_device.ir import ops
+
+    has_loops = _has_loops(module)
+    changes: list[Callable[[Function], None]] = []
+    if module.has(*ops.ATOMICS):
+        from cuda_device.optimise import atomic_orders
+
+        atomic_orders.relax_atomics(module)
+    if module.has(ops.SELECT, ops.REPORT):
+        from cuda_device.optimise import symbolic_bounds
+
+        for function in module.functions:
+            symbolic_bounds.remove_proven_checks(function)
+    for change_module in of_target or ():
+        change_module(module)
+    if has_loops:
+        from cuda_device.optimise import loop_addresses
+
+        changes += [loop_addresses.add_pointer_variables, loop_addresses.hoist_addresses]
+    if has_loops and of_target is None:
+        from cuda_device.optimise import trip_counts
+
+        changes.append(trip_counts.count_down_loops)
+    for change in changes:
+        for function in module.functions:
+            change(function)
 
 
 def _has_loops(module: Module) -> bool:
@@ -268,94 +298,6 @@ class Stage:
     run: Callable[[Work], Any]
     suffix: str = "ir"
     show: Callable[[Any], str | bytes] = field(default=show)
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """An optimisation of device IR. One `for_loops` runs only if there are loops, one for `operations` only if there is one.
-
-    `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
-    `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
-    """
-
-    name: str
-    run: Callable[[Module], None]
-    gain: str
-    for_loops: bool = False
-    operations: tuple[OpDef, ...] = ()
-
-
-def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
-    def run(module: Module) -> None:
-        for function in module.functions:
-            change(function)
-
-    return run
-
-
-def _relax_atomics(module: Module) -> None:
-    from cuda_device.optimise import atomic_orders
-
-    atomic_orders.relax_atomics(module)
-
-
-def _remove_proven_checks(function: Function) -> None:
-    from cuda_device.optimise import symbolic_bounds
-
-    symbolic_bounds.remove_proven_checks(function)
-
-
-def _add_pointer_variables(function: Function) -> None:
-    from cuda_device.optimise import loop_addresses
-
-    loop_addresses.add_pointer_variables(function)
-
-
-def _hoist_addresses(function: Function) -> None:
-    from cuda_device.optimise import loop_addresses
-
-    loop_addresses.hoist_addresses(function)
-
-
-def _count_down_loops(function: Function) -> None:
-    from cuda_device.optimise import trip_counts
-
-    trip_counts.count_down_loops(function)
-
-
-def passes(of_target: Sequence[Pass] | None = None) -> tuple[Pass, ...]:
-    """The passes of the stage `device`, in their order. Those of a target other than a GPU follow those that learn facts.
-
-    LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
-    """
-    from cuda_device.ir import ops
-
-    rows = (
-        Pass(
-            "atomic orders",
-            _relax_atomics,
-            "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
-            operations=ops.ATOMICS,
-        ),
-        Pass(
-            "symbolic bounds",
-            _each(_remove_proven_checks),
-            "convolution 1.56, Needleman-Wunsch 1.41",
-            operations=(ops.SELECT, ops.REPORT),
-        ),
-        *(of_target or ()),
-        Pass("pointer induction variables", _each(_add_pointer_variables), "Needleman-Wunsch 1.18", True),
-        Pass(
-            "hoisting",
-            _each(_hoist_addresses),
-            "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
-            True,
-        ),
-    )
-    if of_target is not None:
-        return rows
-    counting = "histogram 2.42, reduction 1.29, transpose 1.23"
-    return (*rows, Pass("trip counts", _each(_count_down_loops), counting, True))
 
 
 FRONT = (

@@ -21,7 +21,7 @@ from cuda_device.errors import PluginError
 TARGETS = {"cpu": "cpu.cpu_target", "host": "plugins.cpp.host_target"}
 """Code generators for other machines than GPUs, by `Target.machine`: modules with
 
-- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
+- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES`, functions that optimise its module
 - `kept()`: how the cache on disk keeps the last artifact (`cache.entries.Kept`), or None
 - for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
 """

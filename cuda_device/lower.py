@@ -76,12 +76,8 @@ def wrapper_for_cpp(module: Module, prototype: Prototype, by_address: bool) -> F
     returned = _give(build, prototype.result, result, tree, place)
     build.return_(*returned)
     inner.kernel = False
-    wrapper = Function(
-        name, [build.block], Level.DEVICE, (returned[0].type if returned else None) or model.NONE, kernel, True
-    )
-    wrapper.signature, wrapper.shown, wrapper.location = inner.signature, inner.shown, inner.location
-    wrapper.effects = inner.effects
-    return wrapper
+    result_type = (returned[0].type if returned else None) or model.NONE
+    return replace(inner, name=name, blocks=[build.block], result=result_type, kernel=kernel, interop=True, family="")
 
 
 def call_extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
@@ -389,16 +385,15 @@ def _function(lowerer: Lowerer) -> Function:
                 lowerer.define(op, tree)
         opened += lowerer.build.opened
     result = leaves(source.result)
-    lowered = Function(
-        source.name,
-        [*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
-        Level.DEVICE,
-        result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
-        source.kernel,
+    lowered = replace(
+        source,
+        blocks=[*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
+        level=Level.DEVICE,
+        result=result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
+        interop=False,
+        prototype=None,
+        falling=lowerer.falling,
     )
-    lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
-    lowered.effects, lowered.family = source.effects, source.family
-    lowered.falling = lowerer.falling
     _join_returns(lowered)
     simplify(lowered)
     join_back_edges(lowered)

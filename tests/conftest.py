@@ -201,15 +201,16 @@ class StreamUnderTest:
 
 
 def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:
-    """The cases of a product, for `parametrize`. One in so many runs each time, and the others are long tests.
+    """The cases of a product, for `parametrize`. One in so many runs each time; the others are long tests, half of them nightly.
 
     Each value is in a case that runs if another axis has at least `one_in` values.
     """
-    return [
-        pytest.param(*case, marks=() if sum(number for number, _ in numbered) % one_in == 0 else pytest.mark.long)
-        for numbered in itertools.product(*map(enumerate, axes))
-        for case in [[value for _, value in numbered]]
-    ]
+    cases = []
+    for numbered in itertools.product(*map(enumerate, axes)):
+        multiple, rest = divmod(sum(number for number, _ in numbered), one_in)
+        marks = [pytest.mark.long, *[pytest.mark.nightly] * (multiple % 2)] if rest else []
+        cases.append(pytest.param(*(value for _, value in numbered), marks=marks))
+    return cases
 
 
 def assemble(kernel: device.Kernel) -> None:

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
@@ -19,6 +21,9 @@ from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
+
+_EVERYWHERE = range(ENTRY, sys.maxsize)
+"""The positions that the entry block dominates."""
 
 AccessPath = tuple[str, tuple[tuple[ops.OpDef, tuple[tuple[str, object], ...]], ...]]
 """How a value was read: from a variable, by these operations with these attributes."""
@@ -83,8 +88,11 @@ class Reader:
         self.paths: dict[int, list[AccessPath | None]] = {}
         """By span: the access paths of the values in the stack at its start, if they are known."""
         self.stack: list[Value] = []
-        self.definitions: dict[str, list[tuple[int, Value | None]]] = {}
-        """The last value of each variable in the spans that define it; None if it is deleted there."""
+        self.definitions: dict[str, list[tuple[int, range, Value | None]]] = {}
+        """The last value of each variable in the spans that define it; None if it is deleted there.
+
+        They are sorted by the span's position in the dominator tree, which is followed by the positions that it dominates.
+        """
         self.start = ENTRY
         """The start of the current span."""
         self.names: dict[Value, list[str]] = {}
@@ -206,19 +214,26 @@ class Reader:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
         return value in self.made and not self.is_variable(value)
 
+    @property
+    def inside(self) -> range:
+        """The positions in the dominator tree of the current span and those that it dominates."""
+        return _EVERYWHERE if self.start == ENTRY else self.spans[self.start].inside
+
     def assign(self, name: str, value: Value | None) -> None:
         """Sets the current value of a variable; None deletes it."""
-        definitions = self.definitions.setdefault(name, [])
-        if definitions and definitions[-1][0] == self.start:
-            definitions.pop()
-        definitions.append((self.start, value))
+        definitions, inside = self.definitions.setdefault(name, []), self.inside
+        index = bisect_left(definitions, (inside.start,))
+        is_defined = index < len(definitions) and definitions[index][0] == inside.start
+        definitions[index : index + is_defined] = [(inside.start, inside, value)]
         if value is not None:
             self.names.setdefault(value, []).append(name)
 
     def current(self, name: str) -> Value | None:
         """The current value of a variable, from this span or the nearest one above that defines it; None if it has none."""
-        for start, value in reversed(self.definitions.get(name, ())):
-            if start == ENTRY or self.spans[self.start].inside.start in self.spans[start].inside:
+        definitions, position = self.definitions.get(name, []), self.inside.start
+        for index in reversed(range(bisect_left(definitions, (position + 1,)))):
+            _, inside, value = definitions[index]
+            if position in inside:
                 return value
         return None
 

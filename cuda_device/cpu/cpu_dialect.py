@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.codegen.emit import llvm_writer
-from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
+from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, AtomicAccess, Dialect, Emitter
 from cuda_device.cpu import thread_loops
 from cuda_device.cpu.processor import vector_functions
 from cuda_device.cpu.records import (
@@ -25,7 +25,6 @@ from cuda_device.cpu.records import (
     THREAD,
     WARP,
     WARP_SIZE,
-    WATCH,
     WIDE,
     Record,
     Suspension,
@@ -33,11 +32,11 @@ from cuda_device.cpu.records import (
 from cuda_device.cpu.regions import END, FIRST, PARALLEL, Regions, in_common
 from cuda_device.cpu.uniform import CUT, RANGE
 from cuda_device.device.options import DEFAULTS
-from cuda_device.extend import Options, ops
+from cuda_device.extend import Options, dataclass, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
-from cuda_device.types.model import Number, Space
+from cuda_device.types.model import Number, Ref, Space
 
 _RETURNED = "returned"
 """The label of the end of a kernel in regions."""
@@ -61,19 +60,6 @@ _FUNCTIONS = """\
 declare void @cuda_device.trace(ptr readonly captures(none), i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
-# Tells the race detector of a barrier, unless accesses are checked at once: then the scheduler does.
-_WAIT = f"""\
-define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "watch")}{WATCH.loads("%watch", "unit")}\
-  %is_checked = icmp ne i64 %unit, 0
-  br i1 %is_checked, label %end, label %tell
-tell:
-  call void @cuda_device.trace(ptr %thread, i32 %place, i64 0, i64 1)
-  br label %end
-end:
-  ret void
-}}
-"""
 # The names of operations and their kinds in `Suspension`.
 _PREFIXES = {
     ops.BARRIER: "BARRIER",
@@ -83,6 +69,18 @@ _PREFIXES = {
     ops.WARP_REDUCE: "REDUCE_",
 }
 _OTHERWISE = {"eq": "EQUAL", "idx": "INDEX"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """A convergent operation. `result` ("" if there is none) and `operands` include their types."""
+
+    code: ops.OpDef
+    kind: str
+    place: int
+    label: str
+    result: str
+    operands: tuple[str, ...]
 
 
 def _of_block(result: str, field: str, record: Record = BLOCK, metadata: str = "") -> str:
@@ -147,10 +145,10 @@ def _taken(result: str) -> str:
     )
 
 
-def _update_alone(update: Update, operation: str, result: str) -> str:
+def _update_alone(operation: str, number: Number, access: AtomicAccess, result: str) -> str:
     """A read-modify-write of memory that no other host thread accesses."""
-    type, value = update.value.split(" ", 1)
-    at, new = f"{update.pointer} monotonic, align {update.number.bits // 8}", f"{result}.new"
+    type, value = access.value.split(" ", 1)
+    at, new = f"{access.pointer} monotonic, align {number.bits // 8}", f"{result}.new"
     if operation in _COMPARISONS:
         first = f"  {result}.is = icmp {_COMPARISONS[operation]} {type} {result}, {value}\n"
         made = f"{first}  {new} = select i1 {result}.is, {type} {result}, {type} {value}\n"
@@ -161,6 +159,47 @@ def _update_alone(update: Update, operation: str, result: str) -> str:
 
 
 _COMPARISONS = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
+
+
+def _grid_word(writer: llvm_writer.FunctionWriter, op: Op) -> None:
+    """The counter in the launch's record, or the cluster's, which is its first field."""
+    result = writer.name(op.result)
+    if op.attributes.get("cluster"):
+        writer.lines.append(_of_block(result, "cluster"))
+        return
+    block, control = f"{result}.block", f"{result}.control"
+    record = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
+    writer.lines.append(record + CONTROL.address(result, control, "grid_word"))
+
+
+def _in_cluster(writer: llvm_writer.FunctionWriter, op: Op) -> None:
+    """The same offset in the other block's shared memory, or in the block's own if each block is a cluster."""
+    (address, rank), result = map(writer.typed, op.operands), writer.name(op.result)
+    block, own = f"{result}.block", f"{result}.own"
+    text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
+    writer.lines.append(text + BLOCK.load(f"{result}.cluster", block, "cluster"))
+    number = writer.temporary(f"add {rank}, 1")
+    there = writer.temporary(f"getelementptr ptr, ptr {result}.cluster, i32 {number}")
+    alone = writer.temporary(f"icmp eq ptr {result}.cluster, null")
+    other = writer.temporary(f"load ptr, ptr {writer.temporary(f'select i1 {alone}, ptr {own}.at, ptr {there}')}")
+    begin, place = (writer.temporary(f"ptrtoint {pointer} to i64") for pointer in (f"ptr {own}", address))
+    writer.line(f"{result} = getelementptr i8, ptr {other}, i64 {writer.temporary(f'sub i64 {place}, {begin}')}")
+
+
+def _has_stack_room(writer: llvm_writer.FunctionWriter, op: Op) -> None:
+    """Compares how much of the host's stack is in use with the launch's limit."""
+    result = writer.name(op.result)
+    limit = _of_block(f"{result}.stack", "stack", CONTROL)
+    writer.lines.append(limit + BLOCK.load(f"{result}.base", f"{result}.stack.block", "base"))
+    here = writer.temporary("call ptr @llvm.frameaddress.p0(i32 0)")
+    begin, end = (writer.temporary(f"ptrtoint ptr {pointer} to i64") for pointer in (f"{result}.base", here))
+    writer.line(f"{result} = icmp slt i64 {writer.temporary(f'sub i64 {begin}, {end}')}, {result}.stack")
+
+
+def _timer(writer: llvm_writer.FunctionWriter, op: Op) -> None:
+    """Reads a clock of the C library, by its number on Linux."""
+    clock = 0 if op.attributes["name"] == "globaltimer" else 1
+    writer.result(op, f"call i64 @{NANOSECONDS}(i32 {clock})")
 
 
 class Cpu(Dialect):
@@ -177,10 +216,9 @@ class Cpu(Dialect):
         most_shared: int = MAXIMUM_STATIC_SHARED,
         regions: Regions | None = None,
         limit: Function | None = None,
-        finds_races: bool = False,
     ) -> None:
         super().__init__(module, options, most_shared)
-        self.regions, self.limit, self.finds_races = regions, limit, finds_races
+        self.regions, self.limit = regions, limit
         self.forms: dict[str, int] = {}
         """The declared vector functions, with the numbers of their elements."""
 
@@ -188,7 +226,7 @@ class Cpu(Dialect):
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
         common = self.regions.common if self.regions and self.together else ""
-        return f"{records}{common}{_FUNCTIONS}{_WAIT * self.finds_races}" + "".join(
+        return f"{records}{common}{_FUNCTIONS}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 
@@ -283,11 +321,31 @@ class Cpu(Dialect):
                 return f"{lane}  {result}.bit = shl nuw i32 1, {result}.lane\n  {result} = add i32 {result}.bit, -1\n"
         return _of_block(result, _BLOCK_FIELDS[group] + (axis and f".{axis}"), metadata=metadata)
 
-    def timer(self, name: str, result: str) -> str:
-        """Reads a clock of the C library, by its number on Linux."""
-        return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
+    def emitters(self) -> dict[ops.OpDef, Emitter]:
+        """Loads from the records of the thread, the block and the launch, and waits."""
+        return {
+            **dict.fromkeys((*_PREFIXES, ops.BARRIER_REDUCE, ops.WARP_VOTE, ops.WARP_SHUFFLE, ops.YIELD), self._meet),
+            ops.REGISTER: lambda w, op: w.lines.append(self.register(op.attributes["name"], w.name(op.result))),
+            ops.SHARED: self._shared,
+            ops.DYNAMIC_SHARED: lambda w, op: w.lines.append(self.register("dynamic_shared", w.name(op.result))),
+            ops.GRID_WORD: _grid_word,
+            ops.IN_CLUSTER: _in_cluster,
+            ops.TIMER: _timer,
+            ops.PAUSE: lambda w, op: None,  # the `yield` after it lets other threads run
+            ops.TRACE: self._trace,
+            ops.ROOM: _has_stack_room,
+            ops.EXIT: lambda w, op: w.line(self.exit_thread(w.function)),
+        }
 
-    def convergent(self, meeting: Meeting) -> tuple[str, str]:
+    def _meet(self, writer: llvm_writer.FunctionWriter, op: Op) -> None:
+        kind = "now" if op.attributes.get("now") else op.attributes.get("kind", "")
+        place, label = op.attributes.get("place", 0), writer.fresh().removeprefix("%")
+        result = f"{writer.module.type(op.result.type)} {writer.name(op.result)}" if op.results else ""
+        operands = tuple(map(writer.typed, op.operands))
+        text, writer.label = self._convergent(_Meeting(op.code, kind, place, label, result, operands))
+        writer.lines.append(text)
+
+    def _convergent(self, meeting: _Meeting) -> tuple[str, str]:
         """Ends a region, and starts the next one at a label. A `yield` that is not `now` ends it only once in `FUEL` times."""
         code, kind, label = meeting.code, meeting.kind, meeting.label
         if kind in (CUT, RANGE):
@@ -307,7 +365,7 @@ class Cpu(Dialect):
         wait = self._wait(waits_for, meeting.place, label, _brought(label, "" if self.together else mask, value, lane))
         return wait + _taken(meeting.result), label
 
-    def _cut(self, meeting: Meeting) -> str:
+    def _cut(self, meeting: _Meeting) -> str:
         """Ends a region without a wait. Before a range, all threads store the same bounds."""
         assert self.regions is not None
         number, label, bounds = len(self.regions.labels) + 1, meeting.label, ""
@@ -331,56 +389,36 @@ class Cpu(Dialect):
         word = f"  store i32 {kind << KIND_SHIFT | place}, ptr %{label}.state\n"
         return f"{state}{before}{word}{self.regions.leave(label)}{label}:\n"
 
-    def shared(self, number: int | None, result: str) -> tuple[str, str]:
-        """A part of the block's static shared memory, or its dynamic shared memory."""
-        if number is None:
-            return self.register("dynamic_shared", result), result
-        base, offset = self.register("shared", f"{result}.base"), self.offsets[number]
-        return f"{base}  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
+    def _shared_memory(self, writer: llvm_writer.FunctionWriter) -> str:
+        """The first byte of the block's static shared memory."""
+        base = writer.fresh()
+        writer.lines.append(self.register("shared", base))
+        return base
 
-    def grid_word(self, result: str, cluster: bool) -> str:
-        """The counter in the launch's record, or the cluster's, which is its first field."""
-        if cluster:
-            return _of_block(result, "cluster")
-        block, control = f"{result}.block", f"{result}.control"
-        found = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
-        return found + CONTROL.address(result, control, "grid_word")
+    def _shared(self, writer: llvm_writer.FunctionWriter, op: Op) -> None:
+        base, offset = self._shared_memory(writer), self.offsets[op.attributes["number"]]
+        writer.result(op, f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
-    def in_cluster(self, address: str, rank: str, result: str) -> str:
-        """The same offset in the other block's shared memory, or in the block's own if each block is a cluster."""
-        block, own, other = f"{result}.block", f"{result}.own", f"{result}.other"
-        text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
-        text += BLOCK.load(f"{result}.cluster", block, "cluster") + f"  {result}.number = add {rank}, 1\n"
-        lines = (
-            f"{result}.there = getelementptr ptr, ptr {result}.cluster, i32 {result}.number",
-            f"{result}.alone = icmp eq ptr {result}.cluster, null",
-            f"{result}.from = select i1 {result}.alone, ptr {own}.at, ptr {result}.there",
-            f"{other} = load ptr, ptr {result}.from",
-            f"{result}.begin = ptrtoint ptr {own} to i64",
-            f"{result}.place = ptrtoint {address} to i64",
-            f"{result}.offset = sub i64 {result}.place, {result}.begin",
-            f"{result} = getelementptr i8, ptr {other}, i64 {result}.offset",
-        )
-        return text + "".join(f"  {line}\n" for line in lines)
-
-    def update(self, update: Update, result: str) -> str:
+    def update(self, operation: str, number: Number, access: AtomicAccess, result: str, is_used: bool) -> str:
         """LLVM's instruction, or loads and stores if only the block, which one host thread runs, can see the memory."""
-        operation = {"exch": "xchg"}.get(update.operation, update.operation)
-        if update.number.is_float and operation == "add":
+        operation = {"exch": "xchg"}.get(operation, operation)
+        if number.is_float and operation == "add":
             operation = "fadd"
-        if not update.number.signed and operation in ("max", "min"):
+        if not number.signed and operation in ("max", "min"):
             operation = f"u{operation}"
-        if update.space is Space.SHARED and update.scope is Scope.BLOCK and update.order is not Order.SEQ_CST:
-            return _update_alone(update, operation, result)
-        return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"
+        if access.space is Space.SHARED and access.scope is Scope.BLOCK and access.order is not Order.SEQ_CST:
+            return _update_alone(operation, number, access, result)
+        return f"  {result} = atomicrmw {operation} {access.pointer}, {access.value} {LLVM_ORDERS[access.order]}\n"
 
-    def wide(self, wide: Wide, result: str) -> str:
+    def wide(self, access: AtomicAccess, result: str) -> str:
         """LLVM's instruction: processors of 64 bits have atomic accesses of 16 bytes."""
-        order = LLVM_ORDERS[wide.order]
-        if wide.value:
+        order, pointer = LLVM_ORDERS[access.order], access.pointer
+        if access.value:
             bits = f"{result}.bits"
-            return f"  {bits} = bitcast {wide.value} to i128\n  store atomic i128 {bits}, {wide.pointer} {order}, align 16\n"
-        load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
+            return (
+                f"  {bits} = bitcast {access.value} to i128\n  store atomic i128 {bits}, {pointer} {order}, align 16\n"
+            )
+        load = f"  {result}.bits = load atomic i128, {pointer} {order}, align 16\n"
         return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
 
     def report(self, status: int, place: int, values: Sequence[str]) -> str:
@@ -388,11 +426,18 @@ class Cpu(Dialect):
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
-    def trace(self, place: int, event: str, value: str, done: str) -> str:
-        """A call; for waits, inlined code tests whether it is needed."""
-        if event in ("arrive", "leave"):
-            return f"  call void @cuda_device.wait(ptr %thread, i32 {place})\n"
-        return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
+    def _trace(self, writer: llvm_writer.FunctionWriter, op: Op) -> None:
+        """A call for the race detector, for which addresses in shared memory are offsets."""
+        place, value, done = op.attributes["place"], "0", "1"
+        for operand in op.operands[:1]:
+            is_address = isinstance(operand.type, Ref)
+            value = writer.temporary(f"{'ptrtoint' if is_address else 'zext'} {writer.typed(operand)} to i64")
+            if isinstance(operand.type, Ref) and operand.type.space is Space.SHARED:
+                begin = writer.temporary(f"ptrtoint ptr {self._shared_memory(writer)} to i64")
+                value = writer.temporary(f"sub i64 {value}, {begin}")
+        for operand in op.operands[1:]:
+            done = writer.temporary(f"zext {writer.typed(operand)} to i64")
+        writer.line(f"call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})")
 
     def exit_thread(self, function: Function) -> str:
         """Ends the kernel; other functions return to their callers (`cpu/cpu_passes`)."""
@@ -430,15 +475,3 @@ class Cpu(Dialect):
         function = f"{result}.function"
         call = f"  call void {function}(i32 {op.attributes['place']}, ptr {buffer})\n"
         return _of_block(function, "print", CONTROL) + call
-
-    def has_stack_room(self, result: str) -> str:
-        """Compares how much of the host's stack is in use with the launch's limit."""
-        limit = _of_block(f"{result}.stack", "stack", CONTROL)
-        return f"""\
-{limit}{BLOCK.load(f"{result}.base", f"{result}.stack.block", "base")}\
-  {result}.here = call ptr @llvm.frameaddress.p0(i32 0)
-  {result}.from = ptrtoint ptr {result}.base to i64
-  {result}.to = ptrtoint ptr {result}.here to i64
-  {result}.used = sub i64 {result}.from, {result}.to
-  {result} = icmp slt i64 {result}.used, {result}.stack
-"""

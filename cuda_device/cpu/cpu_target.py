@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.compiler import Pass, most_shared_of
+from cuda_device.compiler import most_shared_of
 from cuda_device.cpu.processor import worker_count
 from cuda_device.extend import Stage, show
 
@@ -38,7 +38,7 @@ def _inlined(work: Work) -> Module:
         module = traces.run(module, options.launch_facts)
     module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, "permuted" in asked))
     module = cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
-    return uniform.drop_ordered_reads(module) if "races" in asked else module
+    return traces.drop_waits(uniform.drop_ordered_reads(module)) if "races" in asked else module
 
 
 def _llvm(work: Work) -> to_llvm.Llvm:
@@ -51,7 +51,7 @@ def _llvm(work: Work) -> to_llvm.Llvm:
     if not options.debug:
         module, limit = uniform.split_guard(module)
     module, divided = regions.split(module, options.debug, not asked)
-    dialect = Cpu(module, options, most_shared_of(work), divided, limit, finds_races="races" in asked)
+    dialect = Cpu(module, options, most_shared_of(work), divided, limit)
     return to_llvm.run(module, dialect, options)
 
 
@@ -61,7 +61,7 @@ def _native(work: Work) -> machine_code.Native:
     return machine_code.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
 
 
-PASSES = (Pass("early checks", _check_early, "checked matmul float16 on a CPU 14.8, suite 1.32"),)
+PASSES = (_check_early,)
 """Passes of the stage `device`."""
 STAGES = (
     Stage("inlined", _inlined, "ir", show),

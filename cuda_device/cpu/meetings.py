@@ -225,9 +225,10 @@ def match(warp: Any, group: Any, kind: Any) -> None:
 def combined(values: Any, group: Any, kind: Any) -> Any:
     """The reduction of the values of a group."""
     result = values[first(group)]
-    left = group & (group - 1)
+    left, signed = group & (group - 1), kind == Suspension.REDUCE_MIN or kind == Suspension.REDUCE_MAX
     while left != 0:
         value = values[first(left)]
+        is_less = int32(value) < int32(result) if signed else value < result
         if kind == Suspension.REDUCE_ADD:
             result += value
         elif kind == Suspension.REDUCE_AND:
@@ -236,12 +237,8 @@ def combined(values: Any, group: Any, kind: Any) -> Any:
             result |= value
         elif kind == Suspension.REDUCE_XOR:
             result ^= value
-        elif kind <= Suspension.REDUCE_UMIN:
-            less = int32(value) < int32(result) if kind == Suspension.REDUCE_MIN else value < result
-            result = value if less else result
-        else:
-            more = int32(value) > int32(result) if kind == Suspension.REDUCE_MAX else value > result
-            result = value if more else result
+        elif is_less == (kind <= Suspension.REDUCE_UMIN):  # a minimum, or else a maximum
+            result = value
         left &= left - 1
     return result
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from cuda_device import KernelError
 from cuda_device.cpu import shadow_memory, traces
-from cuda_device.cpu.records import EVENT, LOG
+from cuda_device.cpu.records import EVENT, LOG, MAXIMUM_THREADS, WARP_SIZE
 from cuda_device.cpu.traces import Event, TracePoint
 from cuda_device.errors import Index
 from cuda_device.extend import Argument, dataclass, field, parameters_of
@@ -45,20 +45,18 @@ if TYPE_CHECKING:
 #     knows(view, stamp)      whether what a thread did at `stamp` happened before what the owner of the view does now
 #
 # An ordinary vector clock has an entry for each thread, which for a block would take the square of its size at each barrier. A
-# `VectorClock` therefore has entries for blocks, which count barriers, for warps, which count `syncwarp`, and for threads. A
-# barrier creates one view for all threads of its block.
+# `VectorClock` therefore also has entries for blocks, which count barriers. A barrier creates one view for all threads of its
+# block, and `syncwarp` one for the threads of its mask.
 
 
-WARP = 32
-BLOCK = 1024
+BLOCK = MAXIMUM_THREADS
 
 
 @dataclass(frozen=True, slots=True)
 class VectorClock:
-    """What happened before the next event of its owner: all that blocks, warps and threads did before these counts."""
+    """What happened before the next event of its owner: all that blocks and threads did before these counts."""
 
     blocks: Mapping[int, int] = field(default_factory=dict)
-    warps: Mapping[int, int] = field(default_factory=dict)
     threads: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -67,11 +65,10 @@ NOTHING = VectorClock()
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The time of an event of a thread: the numbers of barriers of its block, syncs of its warp and own ticks before it."""
+    """The time of an event of a thread: the numbers of barriers of its block and of its own ticks before it."""
 
     thread: int
     barriers: int
-    syncs: int
     ticks: int
 
     @property
@@ -82,17 +79,12 @@ class Stamp:
     @property
     def warp(self) -> int:
         """The number of the thread's warp in the grid."""
-        return self.thread // WARP
+        return self.thread // WARP_SIZE
 
 
 def knows(view: VectorClock, stamp: Stamp) -> bool:
     """Whether an event at `stamp` happened before the next event of the view's owner."""
-    thread = stamp.thread
-    return (
-        view.blocks.get(thread // BLOCK, 0) > stamp.barriers
-        or view.warps.get(thread // WARP, 0) > stamp.syncs
-        or view.threads.get(thread, 0) > stamp.ticks
-    )
+    return view.blocks.get(stamp.block, 0) > stamp.barriers or view.threads.get(stamp.thread, 0) > stamp.ticks
 
 
 def joined(views: Iterable[VectorClock]) -> VectorClock:
@@ -100,11 +92,7 @@ def joined(views: Iterable[VectorClock]) -> VectorClock:
     distinct = list({id(view): view for view in views if view is not NOTHING}.values())
     if len(distinct) < 2:
         return distinct[0] if distinct else NOTHING
-    return VectorClock(
-        _most([view.blocks for view in distinct]),
-        _most([view.warps for view in distinct]),
-        _most([view.threads for view in distinct]),
-    )
+    return VectorClock(_most([view.blocks for view in distinct]), _most([view.threads for view in distinct]))
 
 
 def _most(counts: list[Mapping[int, int]]) -> Mapping[int, int]:
@@ -125,11 +113,11 @@ class Thread:
 
     number: int
     view: VectorClock = NOTHING
-    stamp: Stamp = Stamp(0, 0, 0, 0)
-    fenced: dict[bool, VectorClock] = field(default_factory=dict)
-    """The view at its last releasing fence, which later relaxed stores publish: to other blocks (True), to its own (False)."""
-    seen: dict[bool, VectorClock] = field(default_factory=dict)
-    """The views that its relaxed loads read, for a later acquiring fence: from other blocks (True), from its own (False)."""
+    stamp: Stamp = Stamp(0, 0, 0)
+    fenced: dict[int, VectorClock] = field(default_factory=dict)
+    """The view at its last releasing fence, which later relaxed stores publish, for each of `_reached`."""
+    seen: dict[int, VectorClock] = field(default_factory=dict)
+    """The views that its relaxed loads read, for a later acquiring fence."""
     woken: bool = False
     """Whether another thread left the wait first, and so updated this thread."""
 
@@ -137,11 +125,9 @@ class Thread:
 class Clocks:
     """The threads of a launch, and the order of their events."""
 
-    def __init__(self, block_threads: int) -> None:
-        self.size = block_threads
+    def __init__(self) -> None:
         self.threads: dict[int, Thread] = {}
         self._barriers: defaultdict[int, int] = defaultdict(int)
-        self._syncs: defaultdict[int, int] = defaultdict(int)
         self._waiting: defaultdict[tuple[int, int | None], list[Thread]] = defaultdict(list)
 
     def thread(self, block: int, linear: int) -> Thread:
@@ -153,13 +139,12 @@ class Clocks:
         return self.threads[number]
 
     def _restamp(self, thread: Thread, ticks: int) -> None:
-        number = thread.number
-        thread.stamp = Stamp(number, self._barriers[number // BLOCK], self._syncs[number // WARP], ticks)
+        thread.stamp = Stamp(thread.number, self._barriers[thread.number // BLOCK], ticks)
 
     def publish(self, thread: Thread) -> VectorClock:
         """The view that a release by this thread publishes. It does not include what the thread does later."""
         ticks = thread.stamp.ticks + 1
-        view = VectorClock(thread.view.blocks, thread.view.warps, {**thread.view.threads, thread.number: ticks})
+        view = VectorClock(thread.view.blocks, {**thread.view.threads, thread.number: ticks})
         self._restamp(thread, ticks)
         return view
 
@@ -173,24 +158,17 @@ class Clocks:
             thread.woken = False
             return
         come = self._waiting.pop(_group(thread, mask))
-        block, warp, known, ticks = thread.stamp.block, thread.stamp.warp, joined(each.view for each in come), 0
+        block, known = thread.stamp.block, joined(each.view for each in come)
         if mask is None:
             self._barriers[block] += 1
-            view = VectorClock(
-                {**known.blocks, block: self._barriers[block]},
-                {number: n for number, n in known.warps.items() if number * WARP // BLOCK != block},
-                {number: n for number, n in known.threads.items() if number // BLOCK != block},
-            )
-        elif len(come) == min(WARP, self.size - warp * WARP % BLOCK):
-            self._syncs[warp] += 1
-            view = VectorClock(known.blocks, {**known.warps, warp: self._syncs[warp]}, known.threads)
+            others = {number: n for number, n in known.threads.items() if number // BLOCK != block}
+            view = VectorClock({**known.blocks, block: self._barriers[block]}, others)
         else:
-            ticks = 1
             own = {each.number: each.stamp.ticks + 1 for each in come}
-            view = VectorClock(known.blocks, known.warps, {**known.threads, **own})
+            view = VectorClock(known.blocks, {**known.threads, **own})
         for each in come:
             each.view, each.woken = view, each is not thread
-            self._restamp(each, each.stamp.ticks + ticks)
+            self._restamp(each, each.stamp.ticks + (mask is not None))
 
 
 def _group(thread: Thread, mask: int | None) -> tuple[int, int | None]:
@@ -239,7 +217,7 @@ class ShadowCell:
     blocks: set[int] = field(default_factory=set)
     """The blocks of their threads."""
     released: dict[int, VectorClock] = field(default_factory=dict)
-    """The views that an acquiring load of this location joins, for each block, and at `_ANYWHERE` for all blocks."""
+    """The views that an acquiring load of this location joins, for each of `_reached`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +275,7 @@ class RaceDetector:
 
     def __init__(self, points: Mapping[int, TracePoint], block: Index, grid: Index, regions: Sequence[Region]) -> None:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
-        self.clocks = Clocks(block[0] * block[1] * block[2])
+        self.clocks = Clocks()
         self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
         self._cells: defaultdict[int, ShadowCell] = defaultdict(ShadowCell)
         self._units = units(points.values(), regions)
@@ -308,7 +286,7 @@ class RaceDetector:
         log = self.log[0]
         log["capacity"], log["events"] = CAPACITY, self._events.ctypes.data
         log["full"] = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.shadow = ShadowPages(log, points, self._units) if ordered_by_barriers(points.values()) else None
+        self.shadow = ShadowPages(log, points, self._units) if traces.ordered_by_barriers(points.values()) else None
         """None if the threads record all events."""
         self.address = self.log.ctypes.data
 
@@ -362,7 +340,7 @@ class RaceDetector:
 
     def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
         block, linear, place, _, done = event
-        point, stamp = self.points[place], Stamp(block * BLOCK + linear, 0, 0, 0)
+        point, stamp = self.points[place], Stamp(block * BLOCK + linear, 0, 0)
         return MemoryAccess(stamp, point, bool(done), point.compares and bool(done & shadow_memory.SAME))
 
     def _keep(self, start: int, first: MemoryAccess, second: MemoryAccess) -> None:
@@ -416,35 +394,26 @@ class RaceDetector:
     # Order
 
     def _acquire(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
-        if point.scope is Scope.THREAD:
-            return
-        for far, source in ((False, thread.stamp.block), (True, _ANYWHERE)):
-            view = cell.released.get(source)
-            if view is None or (far and point.scope is Scope.BLOCK):
-                continue
+        for number in _reached(thread, point):
+            view = cell.released.get(number, NOTHING)
             if point.memory in _ACQUIRES:
                 thread.view = joined((thread.view, view))
             else:
-                thread.seen[far] = joined((thread.seen.get(far, view), view))
+                thread.seen[number] = joined((thread.seen.get(number, view), view))
 
     def _release(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
         if point.event is Event.ATOMIC_STORE:
             # A store heads a new release sequence; a read-modify-write carries on the old one.
             cell.released = {}
-        if point.scope is Scope.THREAD:
-            return
         now = self.clocks.publish(thread) if point.memory in _RELEASES else None
-        for far, target in ((False, thread.stamp.block), (True, _ANYWHERE)):
-            view = now or thread.fenced.get(far)
-            if view is not None and not (far and point.scope is Scope.BLOCK):
-                cell.released[target] = joined((cell.released.get(target, view), view))
+        for number in _reached(thread, point):
+            view = now or thread.fenced.get(number, NOTHING)
+            cell.released[number] = joined((cell.released.get(number, view), view))
 
     def _fence(self, thread: Thread, point: TracePoint) -> None:
-        if point.scope is Scope.THREAD:
-            return
-        reached = (False,) if point.scope is Scope.BLOCK else (False, True)
+        reached = _reached(thread, point)
         if point.memory in _ACQUIRES:
-            thread.view = joined((thread.view, *(thread.seen[far] for far in reached if far in thread.seen)))
+            thread.view = joined((thread.view, *(thread.seen.get(number, NOTHING) for number in reached)))
         if point.memory in _RELEASES:
             thread.fenced |= dict.fromkeys(reached, self.clocks.publish(thread))
 
@@ -512,25 +481,7 @@ _KINDS = {
     Event.ATOMIC_LOAD: shadow_memory.ATOMIC_READ,
     Event.ATOMIC_STORE: shadow_memory.ATOMIC,
     Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,
-    Event.LEAVE: shadow_memory.NOTHING,
-    Event.ARRIVE: shadow_memory.NOTHING,
 }
-_ATOMIC = (Event.ATOMIC_LOAD, Event.ATOMIC_STORE, Event.ATOMIC_UPDATE)
-
-
-def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
-    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads."""
-    return all(
-        point.event in _KINDS
-        and (
-            point.event not in _ATOMIC
-            or (
-                point.memory is Order.RELAXED
-                and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
-            )
-        )
-        for point in points
-    )
 
 
 class ShadowPages:
@@ -581,6 +532,13 @@ def units(points: Iterable[TracePoint], regions: Iterable[Region]) -> tuple[int,
         if not point.shared:
             far = math.gcd(far, point.bytes, point.align)
     return far, near
+
+
+def _reached(thread: Thread, point: TracePoint) -> tuple[int, ...]:
+    """What the scope of an operation includes: the number of the thread's block, and `_ANYWHERE` for all blocks."""
+    if point.scope is Scope.THREAD:
+        return ()
+    return (thread.stamp.block,) if point.scope is Scope.BLOCK else (thread.stamp.block, _ANYWHERE)
 
 
 def _reach(a: MemoryAccess, b: MemoryAccess) -> bool:

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device import numpy_dtype, uint32x3
 from cuda_device.extend import dataclass
-from cuda_device.types.host import dtype_of_type
-from cuda_device.types.model import UINT32, Vector
 
 MAXIMUM_THREADS = 1024
 """The most threads of a block."""
@@ -127,7 +126,7 @@ _NUMPY: dict[str, Any] = {
     "i32": np.uint32,
     "i64": np.int64,
     "ptr": np.int64,
-    INDEX: dtype_of_type(Vector(UINT32, 3)),
+    INDEX: numpy_dtype(uint32x3),
 }
 
 

@@ -282,20 +282,11 @@ def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[l
 
 def _of_lanes(function: Function) -> set[int]:
     """The regions whose threads use their `lane_id`."""
-    starts = [function.blocks[0].ops]
-    for block in function.blocks:
-        starts += [block.ops[i + 1 :] for i, op in enumerate(block.ops) if waits_at(op)]
-    found = set[int]()
-    for number, start in enumerate(starts):
-        todo, seen = [start], set[Block]()
-        while todo:
-            inside = list(itertools.takewhile(lambda op: not waits_at(op), todo.pop()))
-            if any(op.code is ops.REGISTER and op.attributes["name"] in _LANES for op in inside):
-                found.add(number)
-            following = [edge.block for op in inside for edge in op.successors if edge.block not in seen]
-            todo += [block.ops for block in following]
-            seen.update(following)
-    return found
+    return {
+        number
+        for number, stretch in enumerate(uniform.stretches(function, waits_at))
+        if any(op.code is ops.REGISTER and op.attributes["name"] in _LANES for op in stretch)
+    }
 
 
 def _aligned(size: int) -> int:

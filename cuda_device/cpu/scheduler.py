@@ -46,8 +46,9 @@ from cuda_device.cpu.meetings import (
 )
 from cuda_device.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
 from cuda_device.device.memory import array_at
+from cuda_device.extend import type_of_hint
 from cuda_device.instrument.outline import Status
-from cuda_device.types.model import INT64, UINT32, Type, Vector
+from cuda_device.types.model import INT64, UINT32, Type
 
 _PATIENCE = 4
 """The number of rounds after which a block is put aside, if the same number of threads yield and nothing else happens."""
@@ -405,7 +406,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "crew": (crew, (INT64,) * 4),
     "settle": (settle, (INT64,)),
     "exchange": (exchange, (INT64, UINT32)),
-    "keep": (meetings.keep, (INT64, Vector(UINT32, 3), Vector(UINT32, 3), UINT32, UINT32, INT64, INT64)),
+    "keep": (meetings.keep, (INT64, *(type_of_hint(uint32x3),) * 2, UINT32, UINT32, INT64, INT64)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }
 

@@ -45,7 +45,7 @@ _HASH, _HASH_SHIFT = 0x9E3779B97F4A7C1, 20
 BELOW = 1 << 32
 """More than the size of shared memory. Events have an offset in shared memory less this, which is below 0, as the address."""
 
-READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
+READ, WRITE, ATOMIC, ATOMIC_READ, CAS = range(5)
 """The kinds of places. The number of a place consists of its kind (3 bits), its memory (2 bits) and the size of the access."""
 _KIND_MASK, _SHARED, _GENERIC, _BYTES_SHIFT = 7, 8, 16, 5
 WROTE, SAME = 1, 2
@@ -127,8 +127,6 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         value, shared = value - block[0].shared, True
     if kind == CAS:
         kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
-    if kind == NOTHING:
-        return
     owner = int64(0) if shared else number_of(own[0].block)
     actor = owner << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
     time, end = watch[0].moment << _MOMENT_SHIFT | int64(place), value + size

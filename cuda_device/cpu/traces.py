@@ -8,12 +8,12 @@
 
 A launch with race detection runs its threads one after the other on one worker, so the order of the events is the order of
 execution. Accesses to an array that the kernel only reads, and that overlaps no other, are not recorded, nor are reads of shared
-memory that barriers separate from all writes (`cpu.uniform`).
+memory that barriers separate from all writes (`cpu.uniform`), nor barriers if nothing else orders the threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import count
 
@@ -70,6 +70,7 @@ _ATOMIC = {
     ops.ATOMIC_CAS: Event.ATOMIC_UPDATE,
 }
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
+_WAITS = (Event.ARRIVE, Event.LEAVE)
 _SHARED = (Space.GLOBAL, Space.SHARED, Space.GENERIC)
 
 
@@ -90,6 +91,28 @@ def run(module: Module, launch_facts: bool) -> Module:
 def points(module: Module) -> dict[int, TracePoint]:
     """The events that `run` added, by their numbers."""
     return {op.attributes["place"]: _point(op) for op in module.ops() if op.code is ops.TRACE}
+
+
+def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
+    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads."""
+    return all(
+        point.event in (*_PLAIN.values(), *_WAITS)
+        or (
+            point.event in _ATOMIC.values()
+            and point.memory is Order.RELAXED
+            and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
+        )
+        for point in points
+    )
+
+
+def drop_waits(module: Module) -> Module:
+    """The module without the events of barriers if only these order its threads: the scheduler knows of them."""
+    if ordered_by_barriers(points(module).values()):
+        for function in module.functions:
+            for block in function.blocks:
+                block.ops = [op for op in block.ops if op.code is not ops.TRACE or op.attributes["event"] not in _WAITS]
+    return module
 
 
 def _point(op: Op) -> TracePoint:

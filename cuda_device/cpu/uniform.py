@@ -16,7 +16,7 @@ operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cuda_device.cpu.early_checks import PURE
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE
@@ -95,12 +95,12 @@ def find(function: Function, headers: set[Block]) -> Uniform | None:
         return None
     whole = {each.block for each in found.warps}
     for block in function.blocks:
-        if block in whole:
+        if block in whole or block in found.divergent or not flow.decides(block):
             continue
-        if flow.decides(block) and block not in found.divergent and waits & flow.between(block):
+        if waits & flow.between(block):
             assert block.terminator.operands[0] not in found.varying
             found.cuts.append(block)
-        elif block not in found.divergent and flow.decides(block):
+        else:
             found.ranges += _ranges(block, flow, values, found.varying)
     return found
 
@@ -296,11 +296,9 @@ def _gains(loop: Loop, values: Definitions, found: Uniform) -> bool:
 def _is_short(loop: Loop, values: Definitions) -> bool:
     """Whether a loop has small constant bounds, so that LLVM unrolls it."""
     maker = values.makers.get(loop.header.terminator.operands[0])
-    known = [values.constant(each) for each in maker.operands] if maker is not None else []
-    starts = [values.constant(argument) for _, edge in loop.entries for argument in edge.arguments]
-    return any(each is not None and 0 <= each <= _SHORT for each in known) and any(
-        each is not None and 0 <= each <= _SHORT for each in starts
-    )
+    bounds = maker.operands if maker is not None else []
+    starts = [argument for _, edge in loop.entries for argument in edge.arguments]
+    return all(any(values.constant(each) in range(_SHORT + 1) for each in side) for side in (bounds, starts))
 
 
 def _is_side_by_side(op: Op, values: Definitions, varying: set[Value]) -> bool:
@@ -432,6 +430,25 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
     return varying.isdisjoint(op.operands)
 
 
+def stretches(function: Function, ends: Callable[[Op], bool]) -> list[list[Op]]:
+    """The operations on all paths from the entry, and from each operation that `ends` a stretch, to the next such operation."""
+    starts = [(block, at + 1) for block in function.blocks for at, op in enumerate(block.ops) if ends(op)]
+    reached = list[list[Op]]()
+    for start in [(function.blocks[0], 0), *starts]:
+        stretch, todo, seen = list[Op](), [start], set[Block]()
+        while todo:
+            block, at = todo.pop()
+            for op in block.ops[at:]:
+                stretch.append(op)
+                if ends(op):
+                    break
+            else:
+                todo += [(edge.block, 0) for edge in block.successors if edge.block not in seen]
+                seen.update(block for block, _ in todo)
+        reached.append(stretch)
+    return reached
+
+
 def drop_ordered_reads(module: Module) -> Module:
     """The module without the race detector's events of reads of shared memory that barriers separate from all writes to it.
 
@@ -443,20 +460,9 @@ def drop_ordered_reads(module: Module) -> Module:
         return module
     calls_write = any(_writes_shared(op) for each in module.functions[1:] for op in each.ops())
     kept = set[Op]()
-    starts = [(block, at + 1) for block in function.blocks for at, op in enumerate(block.ops) if op.code in _BARRIERS]
-    for start in [(function.blocks[0], 0), *starts]:
-        found, todo, seen = list[Op](), [start], set[Block]()
-        while todo:
-            block, at = todo.pop()
-            for op in block.ops[at:]:
-                found.append(op)
-                if op.code in _BARRIERS:
-                    break
-            else:
-                todo += [(edge.block, 0) for edge in block.successors if edge.block not in seen]
-                seen.update(block for block, _ in todo)
-        if any(_writes_shared(op) or (calls_write and op.code is ops.CALL) for op in found):
-            kept.update(found)
+    for stretch in stretches(function, lambda op: op.code in _BARRIERS):
+        if any(_writes_shared(op) or (calls_write and op.code is ops.CALL) for op in stretch):
+            kept.update(stretch)
     for block in function.blocks:
         block.ops = [op for op in block.ops if op in kept or not (_is_in(Space.SHARED, op) and _reads(op))]
     return module

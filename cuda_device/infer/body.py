@@ -28,7 +28,6 @@ from cuda_device.infer.frame import (
     Follows,
     Frame,
     NeverReturns,
-    Pending,
     Program,
     is_static,
 )
@@ -52,6 +51,7 @@ from cuda_device.types.known import (
     Unset,
     constant,
     identities,
+    part,
     state_of,
 )
 from cuda_device.types.layout import leaves
@@ -66,6 +66,11 @@ else:
 
 _READING = frozenset(
     (
+        ops.VARIABLE,
+        ops.PY_UNDEFINED,
+        ops.PY_CELLS,
+        ops.PY_AT,
+        ops.PY_STEP,
         ops.PY_GETITEM,
         ops.PY_GETATTR,
         ops.PY_GLOBAL,
@@ -77,8 +82,12 @@ _READING = frozenset(
     )
 )
 """Operations that do not write to memory."""
-_OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL, ops.PY_AT, ops.PY_STEP))
+_OF_VARIABLES = frozenset(
+    (ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL, ops.PY_CELLS, ops.PY_AT, ops.PY_STEP, ops.VARIABLE)
+)
 """Operations that also accept a variable without a value."""
+_ENDS = frozenset((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE))
+"""Operations that end a block; the others have `RULES`."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations that take their first operand by reference, so that methods change the struct behind `self`."""
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
@@ -122,11 +131,11 @@ class BlockVersion:
     restarts: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
-    outgoing: list[tuple[BlockVersion, EdgeKey, list[Cell | Pending]]] = field(default_factory=list, repr=False)
+    outgoing: list[tuple[BlockVersion, EdgeKey, list[Cell]]] = field(default_factory=list, repr=False)
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
-    exports: dict[Value, Cell | Pending] = field(default_factory=dict)
+    exports: dict[Value, Cell] = field(default_factory=dict)
     """The values of the block that other blocks use."""
     changed: set[Value] = field(default_factory=set)
     """The values with a part that the block assigned to."""
@@ -214,7 +223,7 @@ class Body:
         self.pass_all = pass_all
         self.python = read(source.__code__, self.variant.reading, checked, program.debug, pass_all)
         self.uses = SharedValues(self.python)
-        self.shared: dict[Value, Cell | Pending] = {}
+        self.shared: dict[Value, Cell] = {}
         """The values that blocks use and others define, as their users see them."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
@@ -261,9 +270,9 @@ class Body:
         changed = {each for version in ordered if version.frame for each in version.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
-    def propagate(self, source: Block, cells: Sequence[Cell | Pending], edge: EdgeKey) -> BlockVersion:
+    def propagate(self, source: Block, cells: Sequence[Cell], edge: EdgeKey) -> BlockVersion:
         """Joins the state at an edge into the version of `source` that the state selects, and schedules it if that changed."""
-        states = [*map(_state, cells)]
+        states = [state_of(cell.known) for cell in cells]
         key = (self.rank[id(source)], *objects.positions(states))
         if len(key) > 1 and not self.pass_all:
             raise _MustPassAll
@@ -335,14 +344,14 @@ class Body:
                 # The remaining operations are still inferred: their effect on a back edge may remove the error.
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error
-                cells.update((result, Pending(FAILED)) for result in op.results)
+                cells.update((result, Cell(part(FAILED))) for result in op.results)
         self.export(version, cells)
         for edge, target in before.items():
             if all(target is not now for now, same, _ in version.outgoing if same == edge):
                 target.incoming.pop(edge, None)
                 self.update(target)
 
-    def export(self, version: BlockVersion, cells: dict[Value, Cell | Pending]) -> None:
+    def export(self, version: BlockVersion, cells: dict[Value, Cell]) -> None:
         """Gives other blocks the values that they use, and schedules these blocks if the facts about a value changed.
 
         If a type changed, the states of loops behind the block are dropped, as if the value was on the edges that enter them.
@@ -352,12 +361,12 @@ class Body:
             if value not in cells:  # a call before it does not return
                 continue
             version.exports[value] = cells[value]
-            state, before = _state(cells[value]), self.shared.get(value)
+            state, before = state_of(cells[value].known), self.shared.get(value)
             if objects.may_hold(state) and (any(identities(state)) or objects.positions([state])):
                 raise _MustPassAll
-            if before is None or _state(before) != state:
+            if before is None or state_of(before.known) != state:
                 self.shared[value] = self.parameter(Block(), value, state)
-                is_another |= before is not None and _is_another(_state(before), state)
+                is_another |= before is not None and _is_another(state_of(before.known), state)
                 for block in self.uses.users[value] if before is not None else ():
                     if (key := (self.rank[id(block)],)) in self.versions:
                         heapq.heappush(self.worklist, key)
@@ -365,7 +374,7 @@ class Body:
             version.restarts += 1
             self.restart((version.key[0] + 1,))
 
-    def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
+    def begin(self, version: BlockVersion) -> dict[Value, Cell]:
         """Gives a version a new frame; returns the cells of its parameters."""
         frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
@@ -381,34 +390,31 @@ class Body:
             cells[param] = self.parameter(version.block, param, state)
         if version.source is self.python.blocks[0]:
             for param, cell in cells.items():
-                if isinstance(cell, Cell) and isinstance(cell.known.type, Tuple):
+                if isinstance(cell.known.type, Tuple):
                     cells[param] = composites.named(frame, cell)
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
             if self.policy is not None and self.spec.kernel:
-                known = [(param, cell) for param, cell in cells.items() if isinstance(cell, Cell)]
-                cells.update((param, self.policy.argument(frame, cell)) for param, cell in known)
-            given = [*cells.values(), *self.captured.values()]
+                cells = {param: self.policy.argument(frame, cell) for param, cell in cells.items()}
             if self.objects:
-                frame.heap = objects.objects_among(frame, given)
+                frame.heap = objects.objects_among(frame, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
-            frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
+            frame.heap[each] = self.parameter(version.block, Value(), state)
         return cells
 
-    def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
+    def parameter(self, block: Block, param: Value, state: State) -> Cell:
         """The cell of a block's parameter. The typed block has a parameter only for run-time values."""
         if not isinstance(state, Known):
-            return Pending(state)
+            return Cell(part(state))
         if is_static(state):
             return Cell(state)
         value = Value(state.type, param.hint, state.nonneg)
         block.params.append(value)
         return Cell(state, value)
 
-    def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Infers one operation by its method in this class or by its rule."""
-        own = _OWN.get(op.code)
-        if own is not None:
-            own(self, version, frame, op, cells)
+    def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell]) -> None:
+        """Infers one operation by its rule, or ends the block."""
+        if op.code in _ENDS:
+            self.terminate(version, frame, op, cells)
             return
         operands = self.operands(frame, op, cells)
         if "back" in op.attributes and op.operands[-1] not in version.changed:
@@ -430,46 +436,28 @@ class Body:
             where, here = cell.known.where, op.location
             if where is not here and (where.file, where.function) != (here.file, here.function):
                 cell = Cell(cell.known.at(here), cell.value, cell.place)  # noqa: PLW2901
-            unset = cell.known.value
-            cells[value] = Pending(unset.state) if isinstance(unset, Unset) else cell
+            cells[value] = cell
 
-    def variable(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Records a variable for debuggers: the value of a number, or the address of an array."""
-        cell = cells[op.operands[0]]
-        if isinstance(cell, Cell) and cell.value is not None and isinstance(cell.value.type, (Number, Array)):
-            frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
-
-    def undefined(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """A variable without a value: not yet assigned, or deleted."""
-        cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
-
-    def name_cells(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Variables that nested functions capture."""
-        names = op.attributes["names"]
-        assert isinstance(names, tuple)
-        frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
-
-    def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
+    def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell]) -> list[Cell]:
         """The operands of an operation: current values. References are loaded, unless the operation takes them."""
         operands: list[Cell] = []
         for number, value in enumerate(op.operands):
-            cell = objects.now(frame, cells[value]) if frame.heap else cells[value]
+            cell = frame.now(cells[value]) if frame.heap else cells[value]
             if op.code in _OF_VARIABLES:
-                operands.append(objects.as_cell(cell))
+                operands.append(cell)
                 continue
-            known = cell if isinstance(cell, Cell) else closures.settle(cell, value.hint)
-            if isinstance(known.known.type, Static):
-                known = frame.as_value(known)
-            elif isinstance(known.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
+            if isinstance(cell.known.type, Static):
+                cell = frame.as_value(closures.settle(cell, value.hint))
+            elif isinstance(cell.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
                 is_passed_on = op.code in _PASSING_ON and self.policy is not None and self.policy.references
-                known = known if is_passed_on else references.value_of(frame, known)
-            operands.append(known)
+                cell = cell if is_passed_on else references.value_of(frame, cell)
+            operands.append(cell)
         return operands
 
-    def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+    def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell]) -> None:
         """Ends the block, and propagates its edges. A branch on a constant has one edge."""
         edges = op.successors
-        operands = [closures.settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
+        operands = [closures.settle(frame.now(cells[value]), value.hint) for value in op.operands]
         version.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
             returned = operands[0]
@@ -498,7 +486,7 @@ class Body:
                 kept = {} if number else objects.objects_among(frame, arguments)
                 arguments += [kept.get(each, frame.heap[each]) for each in self.objects]
             elif frame.heap:
-                arguments = [objects.now(frame, cell) for cell in arguments]
+                arguments = [frame.now(cell) for cell in arguments]
                 arguments += [frame.now(frame.heap[each]) for each in self.objects]
             name = (version.key, number)
             version.outgoing.append((self.propagate(edge.block, arguments, name), name, arguments))
@@ -550,7 +538,7 @@ class Body:
             self.carry(version, frame, end, result)
             for value, cell in version.exports.items():
                 shared = self.shared[value]
-                if isinstance(shared, Cell) and shared.value is not None:
+                if shared.value is not None:
                     values[shared.value] = _carried(frame, cell, shared.known)
         except CompileError as error:
             error.location = end.location if error.location is NOWHERE else error.location
@@ -570,19 +558,10 @@ class Body:
             for cell, state in pairs:
                 if not isinstance(state, Known) or is_static(state):
                     continue
-                if isinstance(cell, Cell) and _is_number(cell.known) and is_narrow_number(state.type):
+                if _is_number(cell.known) and is_narrow_number(state.type):
                     self.program.adopted.add(target.block.params[len(arguments)])
                 arguments.append(_carried(frame, cell, state, found))
             end.successors.append(Edge(target.block, arguments))
-
-
-_OWN = {
-    ops.PY_UNDEFINED: Body.undefined,
-    ops.VARIABLE: Body.variable,
-    ops.PY_CELLS: Body.name_cells,
-    **dict.fromkeys((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE), Body.terminate),
-}
-"""Operations that concern a body and its variables; the others have `RULES`."""
 
 
 def effects_of(found: Iterable[Op]) -> Effect:
@@ -596,17 +575,13 @@ def effects_of(found: Iterable[Op]) -> Effect:
     return effects
 
 
-def _carried(frame: Frame, cell: Cell | Pending, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
+def _carried(frame: Frame, cell: Cell, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
     """A value as another block gets it. A variable without a value passes zero."""
-    if isinstance(cell, Pending):
-        return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
     if cell.value is not None and cell.value.type is known.type and isinstance(known.type, (Number, Array)):
         return cell.value
+    if isinstance(cell.known.value, Unset):
+        return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
     return frame.carry(cell, known, found)
-
-
-def _state(cell: Cell | Pending) -> State:
-    return state_of(cell.known) if isinstance(cell, Cell) else cell.state
 
 
 def _is_number(known: Known) -> bool:
@@ -614,6 +589,6 @@ def _is_number(known: Known) -> bool:
     return known.constant and isinstance(known.type, Number) and known.type.builtin
 
 
-def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
+def _proved(cell: Cell, known: Known | None) -> Cell:
     """The cell with the facts that a branch proved."""
-    return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)
+    return cell if known is None else Cell(known, cell.value, cell.place)

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.constants import no_room
-from cuda_device.infer.frame import Cell, Follows, Frame, Pending
+from cuda_device.infer.frame import Cell, Follows, Frame
 from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart, code_of, is_list
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
-from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined
+from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, part, state_of
 from cuda_device.types.model import Bundle, Tuple
 
 if TYPE_CHECKING:
@@ -74,26 +74,31 @@ def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
 # What open functions read
 
 
+def name_variables(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The current values of the variables that nested functions capture."""
+    names = op.attributes["names"]
+    assert isinstance(names, tuple)
+    frame.cells = dict(zip(names, cells, strict=True))
+    return []
+
+
 def environment(frame: Frame, cells: Sequence[Cell], function: NestedFunction | None = None) -> dict[Origin, Cell]:
     """The variables that the open `function` and those in `cells` read, and in turn the open functions in these variables."""
-    found: dict[Origin, Cell | Pending] = {}
+    found: dict[Origin, Cell] = {}
     todo = [each for cell in cells for code in _functions(cell.known) for each in code.cells]
     todo += function.cells if function is not None else ()
     while todo:
         origin = todo.pop()
         if origin not in found:
             found[origin] = cell = _variable(frame, origin)
-            if isinstance(cell, Cell):
-                todo += [each for code in _functions(cell.known) for each in code.cells]
+            todo += [each for code in _functions(cell.known) for each in code.cells]
     there = {
-        each: settle(cell, each.name)
-        for each, cell in found.items()
-        if isinstance(cell, Cell) or not isinstance(cell.state, Undefined)
+        each: settle(cell, each.name) for each, cell in found.items() if not isinstance(state_of(cell.known), Undefined)
     }
     return dict(sorted(there.items(), key=lambda item: item[0].name))
 
 
-def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
+def _variable(frame: Frame, origin: Origin) -> Cell:
     """A variable that an open function reads, as it is now."""
     if origin in frame.captured:
         return frame.now(frame.captured[origin])
@@ -102,7 +107,7 @@ def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
             return frame.cells[origin.name]
         if origin.name in frame.function.__code__.co_freevars:
             return _load_of_host(frame, origin.name)
-    return Pending(Undefined(origin.name))
+    return Cell(part(Undefined(origin.name)))
 
 
 def _functions(known: Known) -> Iterator[NestedFunction]:
@@ -253,11 +258,11 @@ def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]
 # Variables
 
 
-def settle(pending: Pending | Cell, what: str) -> Cell:
+def settle(cell: Cell, what: str) -> Cell:
     """The value of a variable that is used; an error if it is undefined or in conflict."""
-    if isinstance(pending, Cell):
-        return pending
-    match pending.state:
+    match state_of(cell.known):
+        case Known():
+            return cell
         case state if state is FAILED:
             raise Follows("this value is unavailable because of an earlier error", help="correct that error first")
         case Undefined(_, why) if why:

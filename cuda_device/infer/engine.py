@@ -209,20 +209,20 @@ class Inference(Program):
             captured = closures.environment(frame, cells, variant.code)
         cells, variant = [*cells, *captured.values()], replace(variant, captured=tuple(captured))
         names = _names(source, variant)
-        given = dict.fromkeys(each for cell in cells for each in identities(cell.known))
-        inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
-        known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
+        reached = dict.fromkeys(identity for cell in cells for identity in identities(cell.known))
+        in_callee = {identity: Identity(("argument", number)) for number, identity in enumerate(reached)}
+        known = self._generalise(source, names, [renamed(cell.known, in_callee) for cell in cells], constants)
         spec = self.specialise(source, known, variant)
         cell = self._result(frame, spec, cells)
-        outside = {name: each for each, name in inside.items()}
-        if not given:
-            return objects.from_callee(frame, cell, outside)
-        result, *contents = (objects.from_callee(frame, each, outside) for each in frame.fields(cell))
-        for number, each in enumerate(given):
-            if inside[each] in spec.changed:
-                frame.change(each, contents[number])
+        in_caller = {name: identity for identity, name in in_callee.items()}
+        if not reached:
+            return objects.from_callee(frame, cell, in_caller)
+        result, *contents = (objects.from_callee(frame, part, in_caller) for part in frame.fields(cell))
+        for number, identity in enumerate(reached):
+            if in_callee[identity] in spec.changed:
+                frame.change(identity, contents[number])
                 if variant.reading:
-                    frame.left[each] = contents[len(given) + number]
+                    frame.left[identity] = contents[len(reached) + number]
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:

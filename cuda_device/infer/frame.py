@@ -26,11 +26,9 @@ from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.host import host_type_of, is_struct, model_of
 from cuda_device.types.known import (
     UNKNOWN,
-    Conflict,
     Gaps,
     Identity,
     Known,
-    Undefined,
     Unset,
     bundle_of,
     constant,
@@ -110,13 +108,6 @@ class Place:
     index: Cell | None = None
     writes: int = 0
     """`Frame.writes` at the time."""
-
-
-@dataclass(slots=True)
-class Pending:
-    """A variable that is undefined or in conflict, which is an error only if the variable is used."""
-
-    state: Undefined | Conflict
 
 
 class Follows(CompileError):
@@ -308,7 +299,7 @@ class Frame:
         """The meaning of the nested function, which lists the variables that it reads."""
         self.activation = 0
         """The number that distinguishes the variables of this call from those of other calls of the function (see `Origin`)."""
-        self.cells: Mapping[str, Cell | Pending] = {}
+        self.cells: Mapping[str, Cell] = {}
         """The current values of the function's own variables that nested functions capture."""
         self.heap: dict[Identity, Cell] = {}
         """The contents of the objects that changed in this block. Cells may still hold earlier contents."""

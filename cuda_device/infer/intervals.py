@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from cuda_device.infer.frame import Cell, Pending
+from cuda_device.infer.frame import Cell
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.lazy_dataclasses import replace
@@ -160,7 +160,7 @@ def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
 def proofs(
     block: Block,
     condition: Value,
-    cells: Mapping[Value, Cell | Pending],
+    cells: Mapping[Value, Cell],
     twins: Mapping[Value, tuple[Value, ...]] = MappingProxyType({}),
 ) -> tuple[Proof, Proof]:
     """The bounds of values of a block where its condition is true, and where it is false."""
@@ -172,8 +172,6 @@ def proofs(
         return {}, {}
     a, b = maker.operands
     first, second = cells[a], cells[b]
-    if not (isinstance(first, Cell) and isinstance(second, Cell)):
-        return {}, {}
     sign = str(maker.attributes["op"])
     signs = (sign, ops.OPPOSITES[sign]) if holds else (ops.OPPOSITES[sign], sign)
     yes, no = (

@@ -22,7 +22,6 @@ from cuda_device.types.known import (
     State,
     Undefined,
     between,
-    bundle_of,
     known_as,
     objects,
     of_type,
@@ -91,13 +90,9 @@ def _with_contents(state: S, contents: Mapping[Identity, Known]) -> S | Known:
     if whole is not state and _join_known(whole, state) != whole:
         whole = state  # it is of another type here
     items = tuple(_with_contents(item, contents) for item in whole.items)
-    match whole.type:
-        case model.Tuple():
-            return replace(whole, type=tuple_of(items).type, items=items)
-        case model.Bundle():
-            return replace(whole, type=bundle_of(whole.value, items).type, items=items)
-        case _:
-            return whole
+    if not isinstance(whole.type, (model.Tuple, model.Bundle)):
+        return whole
+    return replace(whole, type=type(whole.type)(tuple(item.type for item in items)), items=items)
 
 
 def _conflicts(known: Known) -> int:

@@ -19,6 +19,16 @@ from cuda_device.types.known import Gaps, Identity, Known, identities
 from cuda_device.types.model import NONE, Bundle, RangeIterator, Static
 
 
+class Meaning:
+    """The base of meanings: `shown` is the text in messages, in which `{0}` is the meaning."""
+
+    __slots__ = ()
+    shown = ""
+
+    def __str__(self) -> str:
+        return self.shown.format(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """A captured variable: its name, and the code (by its `id`) of the function that owns it.
@@ -32,30 +42,26 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class NestedFunction:
+class NestedFunction(Meaning):
     """A nested function. Parts: the values of `defaults`, then of `captured`.
 
     `function` has its code and globals, `cells` are the variables that it reads. An open function has captured None: it reads
     the variables where they are.
     """
 
+    shown = "the function {0.function.__name__}"
     function: FunctionType
     defaults: tuple[str, ...]
     cells: tuple[Origin, ...]
     captured: tuple[Origin, ...] | None = None
 
-    def __str__(self) -> str:
-        return f"the function {self.function.__name__}"
-
 
 @dataclass(frozen=True, slots=True)
-class Box(Gaps):
+class Box(Meaning, Gaps):
     """A captured variable that is assigned more than once: a mutable object whose part is the value, if it has one."""
 
+    shown = "the variable {0.name!r}"
     name: str
-
-    def __str__(self) -> str:
-        return f"the variable {self.name!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,64 +80,52 @@ class Generator(Gaps):
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed(Gaps):
+class Resumed(Meaning, Gaps):
     """The result of a step of a generator. Parts: whether there is a value, the value, then those of `Generator`."""
 
+    shown = "a step of a generator"
     strict = 1
-
-    def __str__(self) -> str:
-        return "a step of a generator"
 
 
 @dataclass(frozen=True, slots=True)
-class Returned(Gaps):
+class Returned(Meaning, Gaps):
     """The result of a function that takes mutable objects. Parts: its result, and the contents of each object."""
 
+    shown = "a result"
     strict = 1
     alone = True
 
-    def __str__(self) -> str:
-        return "a result"
-
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class Method(Meaning):
     """A bound method. Its only part is the value that it is bound to."""
 
+    shown = "the method {0.name}"
     name: str
-
-    def __str__(self) -> str:
-        return f"the method {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(Meaning):
     """`functools.partial`. Parts: the function, positional arguments, and those of `names`."""
 
+    shown = "a partial function"
     names: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return "a partial function"
-
 
 @dataclass(frozen=True, slots=True)
-class Keywords:
+class Keywords(Meaning):
     """A dict whose keys are constants. Parts: a value for each of `names`."""
 
+    shown = "a dict"
     names: tuple[object, ...]
-
-    def __str__(self) -> str:
-        return "a dict"
 
 
 @dataclass(frozen=True, slots=True)
-class DictView:
+class DictView(Meaning):
     """`d.items()`, `d.keys()` or `d.values()`. Part: the dict."""
 
+    shown = "the {0.name} of a dict"
     name: str
-
-    def __str__(self) -> str:
-        return f"the {self.name} of a dict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,35 +153,29 @@ class TextField:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Meaning):
     """A run-time string, which can only be printed: a sequence of texts, and of fields for its parts."""
 
+    shown = "a string that is known at run time"
     pieces: tuple[str | TextField, ...]
-
-    def __str__(self) -> str:
-        return "a string that is known at run time"
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Meaning):
     """An exception object with its message. Exceptions of the library also have a help."""
 
+    shown = "the exception {0.kind}"
     kind: str
     message: str
     help: str = ""
 
-    def __str__(self) -> str:
-        return f"the exception {self.kind}"
-
 
 @dataclass(frozen=True, slots=True)
-class ListIterator:
+class ListIterator(Meaning):
     """An iterator over a tuple, list or dict, its part, at a position that is known at compile time. Its loops are unrolled."""
 
+    shown = "an iterator of a tuple or list"
     position: int
-
-    def __str__(self) -> str:
-        return "an iterator of a tuple or list"
 
 
 class Thing(enum.Enum):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
-from cuda_device.infer.frame import Cell, Frame, Pending, objects_in
+from cuda_device.infer.frame import Cell, Frame, objects_in
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
@@ -43,15 +43,6 @@ else:
 
 _Path = tuple[object, ...]
 """The path to an object: the number of a variable or the identity of an object, and then the numbers of parts."""
-
-
-def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
-    """The current value of a variable."""
-    if not frame.heap or isinstance(cell, Pending):
-        return cell
-    cell = frame.now(cell)
-    state = state_of(cell.known)
-    return cell if isinstance(state, Known) else Pending(state)
 
 
 def rename_previous_iteration(state: Known, site: tuple[int, ...]) -> State:
@@ -138,33 +129,28 @@ def from_callee(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Ce
     return Cell(renamed(cell.known, names), cell.value)
 
 
-def objects_among(frame: Frame, cells: Iterable[Cell | Pending]) -> dict[Identity, Cell]:
+def objects_among(frame: Frame, cells: Iterable[Cell]) -> dict[Identity, Cell]:
     """The objects in `cells`, by their identities."""
     found: dict[Identity, Cell] = {}
     for cell in cells:
-        if isinstance(cell, Cell) and may_hold(cell.known):
+        if may_hold(cell.known):
             found = objects_in(frame, cell, cell.known) | found
     return found
 
 
-def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> dict[Identity, Cell] | None:
+def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell, State]]) -> dict[Identity, Cell] | None:
     """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
     if not any(isinstance(state, Known) and state.items and _has_gaps(state) for _, state in pairs):
         return None
     found: dict[Identity, Cell] = {}
     for cell, state in pairs:
-        if isinstance(cell, Cell) and isinstance(state, Known):
+        if isinstance(state, Known):
             found |= objects_in(frame, cell, state)
     return found
 
 
 def _has_gaps(known: Known) -> bool:
     return isinstance(known.value, Gaps) or any(_has_gaps(item) for item in known.items if item.items)
-
-
-def as_cell(cell: Cell | Pending) -> Cell:
-    """A variable as a part of a bundle, also if it has no value."""
-    return cell if isinstance(cell, Cell) else Cell(part(cell.state))
 
 
 def return_value(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:

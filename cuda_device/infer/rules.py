@@ -31,7 +31,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_imports import LazyMethod, LazyTable, import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import is_struct, model_of
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import Known, Undefined, constant, part
 
 if TYPE_CHECKING:
     from cuda_device.infer import builtin_calls, composites, conditions, hosted, printing, remedies
@@ -351,9 +351,19 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return []
 
 
+def _variable(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Records a variable for debuggers: the value of a number, or the address of an array."""
+    (cell,) = cells
+    if cell.value is not None and isinstance(cell.value.type, model.Number | model.Array):
+        frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
+    return []
+
+
 RULES: LazyTable[ops.OpDef, Rule] = LazyTable(
     "cuda_device.infer",
     {
+        ops.VARIABLE: _variable,
+        ops.PY_UNDEFINED: lambda _, op, __: [Cell(part(Undefined(str(op.attributes["name"]))))],
         ops.PY_COPY: lambda _, __, cells: [Cell(cells[0].known, cells[0].value)],
         ops.PY_SETATTR: setattr_,
         ops.PY_CONST: lambda _, op, __: [Cell(constant(op.attributes["value"], op.location))],
@@ -379,6 +389,7 @@ RULES: LazyTable[ops.OpDef, Rule] = LazyTable(
         ops.PY_UNSUPPORTED: _unsupported,
     },
     {
+        ops.PY_CELLS: "closures.name_variables",
         ops.PY_CELL: "closures.get_cell",
         ops.PY_SET_CELL: "closures.set_cell",
         ops.PY_BOX: "closures.box",

@@ -5,15 +5,17 @@ The passes change a function of the device level in place. Its blocks are in rev
     hoist(function)                       adds the loop-invariant part of an address before the loop
     follow(function)                      creates pointer induction variables for accesses of short loops behind a branch
     wants_strength_reduction(module)      whether LLVM should create induction variables for the other addresses
+    has_many_loops(module)                whether LLVM should spend less time on each loop
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, Loop, Term, innermost, natural_loops
+from cuda_device.ir.dominance import Definitions, Loop, Term, back_edges, innermost, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import INT64, Number, Ref, Space
@@ -28,17 +30,16 @@ class Invariants:
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
-        self._found: dict[Loop, set[Value]] = {}
+        self._order = {block: number for number, block in enumerate(definitions.function.blocks)}
+        self._values: dict[Loop, set[Value]] = {}
 
     def split(self, value: Value, loop: Loop) -> tuple[list[Term], list[Term]]:
         """The loop-invariant terms of a sum, and the others."""
-        if loop not in self._found:
-            self._found[loop] = _invariants(
-                [block for block in self.definitions.function.blocks if block in loop.blocks]
-            )
+        if loop not in self._values:
+            self._values[loop] = _invariants(sorted(loop.blocks, key=self._order.__getitem__))
         still, moving = list[Term](), list[Term]()
         for term in self.definitions.terms(value):
-            is_invariant = self.definitions.homes[term[0]] not in loop.blocks or term[0] in self._found[loop]
+            is_invariant = self.definitions.homes[term[0]] not in loop.blocks or term[0] in self._values[loop]
             (still if is_invariant else moving).append(term)
         return still, moving
 
@@ -178,6 +179,8 @@ class _Pointers:
     def __init__(self, values: Definitions) -> None:
         self.values, self.invariants = values, Invariants(values)
         self.counters: dict[Value, Counter | None] = {}
+        self.counts: collections.Counter[Loop] = collections.Counter()
+        """The number of pointers of each loop."""
 
     def take(self, block: Block, op: Op, loop: Loop) -> None:
         """Replaces an address by a pointer induction variable, if possible."""
@@ -195,9 +198,9 @@ class _Pointers:
         constant = sum(times * (self.values.constant(term) or 0) for term, times in still)
         key = reference, sign, *far
         if key not in counter.pointers:
-            counters = [other for other in self.counters.values() if other is not None and other.loop is loop]
-            if sum(len(other.pointers) for other in counters) == _MOST:
+            if self.counts[loop] == _MOST:
                 return
+            self.counts[loop] += 1
             counter.pointers[key] = _pointer(op, counter, sign, far, constant), constant
         pointer, done = counter.pointers[key]
         build = _builder(op)
@@ -274,18 +277,18 @@ def _builder(op: Op) -> Lowering:
 
 def wants_strength_reduction(module: Module) -> bool:
     """Whether LLVM shall apply loop strength reduction to a module of the device level."""
-    return not any(map(_has_dependent_nest, module.functions))
+    return not has_many_loops(module) and not any(map(_has_dependent_nest, module.functions))
 
 
 def _has_dependent_nest(function: Function) -> bool:
-    loops = natural_loops(function.blocks)
+    loops = {loop.header: loop for loop in natural_loops(function.blocks)}
     if len(loops) < 2:
         return False
     invariants = Invariants(Definitions(function))
     return any(
-        inner is not outer and inner.header in outer.blocks and _begins_with_what_changes(inner, outer, invariants)
-        for inner in loops
-        for outer in loops
+        block is not outer.header and _begins_with_what_changes(loops[block], outer, invariants)
+        for outer in loops.values()
+        for block in loops.keys() & outer.blocks
     )
 
 
@@ -307,3 +310,21 @@ def _is_counter(param: Value, index: int, loop: Loop, invariants: Invariants) ->
         if terms is None or any(invariants.split(value, loop)[1] for value, _ in terms):
             return False
     return True
+
+
+# Modules with many loops
+#
+# For each loop that LLVM unrolls, and for each one to which it applies strength reduction, it looks at the guards of all loops
+# before that one: 400 loops took it 3 times as long as 200. Many loops therefore keep their form, unless LLVM knows how often
+# they run. The assembler unrolls them.
+
+
+_MANY = 128
+
+
+def has_many_loops(module: Module) -> bool:
+    """Whether a module of the device level has so many loops that LLVM's time for them grows with the square of their number."""
+    if sum(len(function.blocks) for function in module.functions) <= _MANY:
+        return False
+    headers = [{edge.block for _, edge in back_edges(function.blocks)} for function in module.functions]
+    return sum(map(len, headers)) > _MANY

@@ -188,7 +188,7 @@ class Proofs:
             for fact in self._entered(dominator, tuple(facts.values())):
                 before = facts.get(fact.terms)
                 if before is None or fact.constant < before.constant:
-                    facts = {terms: sum for terms, sum in facts.items() if terms != fact.terms} | {fact.terms: fact}
+                    facts = facts | {fact.terms: fact}
             self.facts[dominator] = facts
         return tuple(facts.values())
 

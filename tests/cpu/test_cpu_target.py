@@ -8,6 +8,7 @@ import cuda_device as device
 from cuda_device import compiler, hooks
 from cuda_device.errors import PluginError
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.optimise import loop_addresses, symbolic_bounds, trip_counts
 
 
 @device.kernel
@@ -18,7 +19,13 @@ def store(x):
 F32 = device.ArrayType(device.float32, 1)
 
 
-def test_the_target_adds_its_stages_and_passes():
+@device.kernel
+def store_all(x):
+    for i in range(device.tid(1), len(x), 4):
+        x[-i] = i
+
+
+def test_the_target_adds_its_stages():
     cpu, gpu = job(store, F32, on_cpu=True), job(store, F32)
     assert [stage.name for stage in compiler.stages_of(cpu)] == [
         "python",
@@ -28,11 +35,25 @@ def test_the_target_adds_its_stages_and_passes():
         "llvm",
         "native",
     ]
-    target = hooks.plugin(hooks.TARGETS["cpu"])
-    names = [row.name for row in compiler.passes(target.PASSES)]
-    assert names[1:4] == ["symbolic bounds", "early checks", "pointer induction variables"]
-    assert "early checks" not in [row.name for row in compiler.passes()]
     assert compiler.stages_of(gpu) == compiler.GPU
+
+
+def test_passes_of_the_target_follow_those_that_learn_facts(monkeypatch):
+    """Iterations are counted for GPUs only."""
+    ran = []
+    monkeypatch.setattr(hooks.target("cpu"), "PASSES", (lambda module: ran.append("of the target"),))
+    for module, name in (
+        (symbolic_bounds, "remove_proven_checks"),
+        (loop_addresses, "add_pointer_variables"),
+        (trip_counts, "count_down_loops"),
+    ):
+        monkeypatch.setattr(module, name, lambda function, name=name: ran.append(name))
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
+    compiler.run(job(store_all, F32, on_cpu=True), "device")
+    assert ran == ["remove_proven_checks", "of the target", "add_pointer_variables"]
+    ran.clear()
+    compiler.run(job(store_all, F32), "device")
+    assert ran == ["remove_proven_checks", "add_pointer_variables", "count_down_loops"]
 
 
 def test_what_a_stream_asks_for_is_a_part_of_the_key():

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
-from conftest import thinned
 from ir_helpers import define
-from test_atomics import LOADS, ORDERS, PTX_SCOPES, STORES, accesses
+from test_atomics import MAKE as MAKE_NUMBER
+from test_atomics import PTX_SCOPES, accesses, calls, instructions
 
 import cuda_device as device
 from cuda_device import float32, int16, int32, int64, uint8, uint32, uint64
@@ -98,78 +99,56 @@ def same(x, y):
     return all(same(x[name], y[name]) for name in x.dtype.names)
 
 
-MAKE = {
-    "global": "device.atomic_ref(cells, (i, 1))",
-    "shared": "device.atomic_ref(shared, i % 32)",
-    "local": "device.atomic_ref(local, -2)",
-    "own": "device.Atomic(cells.dtype)",
-    "member": "boxes[i].cell",
-}
+MAKE = {**MAKE_NUMBER, "member": "boxes[i].cell"}
 
 
-def run(stream, space, type, *lines):
-    """Threads do `lines` with a cell of their own and two values, `a[i]` and `b[i]`; returns those and what they wrote."""
-    names = {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}
-    box = device.struct(make_class("Box", (), names))
-    count = 40
+LOADS_AND_STORES = (
+    "cell.store(a[i], 'release', 'device')",
+    "A = cell.load('acquire', 'device')",
+    "cell.store(b[i])",
+    "B = cell.load()",
+    "cell.wait(a[i], 'relaxed', 'block')",
+    "B = cell.load('relaxed', 'thread')",
+)
+EXCHANGES = (
+    "cell.store(a[i], 'relaxed', 'block')",
+    "A = cell.exch(b[i], 'acq_rel', 'device')",
+    "B = cell.cas(a[i], a[i])",
+    "B = cell.cas(b[i], a[i], 'relaxed', 'block')",
+    "A = cell.exch(b[i], 'seq_cst', 'thread')",
+    "B = cell.cas(b[i], a[i], 'acquire', 'thread')",
+    "A = cell.load()",
+)
+make_class = type
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", VALUES | WIDE)
+def test_what_operations_do(stream, name):
+    """In each kind of memory: a thread has a cell of its own and two values, `a[i]` and `b[i]`; a line says which it gives."""
+    type, lines = (VALUES | WIDE)[name], LOADS_AND_STORES + EXCHANGES * (name in VALUES)
+    box = device.struct(make_class("Box", (), {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}))
+    count, given, body = 40, [], ""
     a = values(type, count)
     b = values(type, count, unlike=a)
-    body = "".join(f"        {line}\n" for line in lines)
+    for space, line in itertools.product(MAKE, lines):
+        body += f"        cell = {MAKE[space]}\n" if line is lines[0] else ""
+        body += "        " + re.sub("^[AB] =", f"out[{len(given)}, i] =", line) + "\n"
+        given += {"A": [a], "B": [b]}.get(line[0], [])
     source = f"""@device.kernel
 def k(cells, boxes, a, b, out):
     i = device.tid(1)
     shared = device.shared_array(32, cells.dtype)
     local = device.local_array(3, cells.dtype)
     if i < len(a):
-        cell = {MAKE[space]}
 {body}"""
     cells, boxes = stream.empty((count, 3), a.dtype), stream.array(np.zeros(count, device.numpy_dtype(box)))
-    out = stream.empty((len(lines), count), a.dtype)
-    kernel = define(source, file=f"<{space} {type} {lines}>")
+    out, kernel = stream.empty((len(given), count), a.dtype), define(source, file=f"<{name}>")
     stream.launch(kernel, cells, boxes, *map(stream.array, (a, b)), out, grid=2, block=32)
-    if space == "global":  # the neighbours
-        untouched = stream.numpy(stream.empty((count, 3), a.dtype))
-        assert same(stream.numpy(cells)[:, [0, 2]], untouched[:, [0, 2]])
-    return a, b, stream.numpy(out)
-
-
-make_class = type
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name, space", thinned(VALUES | WIDE, MAKE, one_in=4))
-def test_loads_and_stores(stream, name, space):
-    a, b, out = run(
-        stream,
-        space,
-        (VALUES | WIDE)[name],
-        "cell.store(a[i], 'release', 'device')",
-        "out[1, i] = cell.load('acquire', 'device')",
-        "cell.store(b[i])",
-        "out[3, i] = cell.load()",
-        "cell.wait(a[i], 'relaxed', 'block')",
-        "out[5, i] = cell.load('relaxed', 'thread')",
-    )
-    assert same(out[1], a) and same(out[3], b) and same(out[5], b)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name, space", thinned(VALUES, MAKE, one_in=4))
-def test_exchanges_and_compare_and_swap(stream, name, space):
-    a, b, out = run(
-        stream,
-        space,
-        VALUES[name],
-        "cell.store(a[i], 'relaxed', 'block')",
-        "out[1, i] = cell.exch(b[i], 'acq_rel', 'device')",
-        "out[2, i] = cell.cas(a[i], a[i])",
-        "out[3, i] = cell.cas(b[i], a[i], 'relaxed', 'block')",
-        "out[4, i] = cell.exch(b[i], 'seq_cst', 'thread')",
-        "out[5, i] = cell.cas(b[i], a[i], 'acquire', 'thread')",
-        "out[6, i] = cell.load()",
-    )
-    for got, right in zip(out[1:], (a, b, b, a, b, a), strict=True):
-        assert same(got, right)
+    for found, right in zip(stream.numpy(out), given, strict=True):
+        assert same(found, right)
+    untouched = stream.numpy(stream.empty((count, 3), a.dtype))
+    assert same(stream.numpy(cells)[:, [0, 2]], untouched[:, [0, 2]])  # the neighbours
 
 
 # Under contention
@@ -287,41 +266,25 @@ def ptx_of(type, space, *lines, output="ptx", **options):
     return made.code
 
 
-def fence_of(order, where):
-    return [f"fence.sc.{where}"] if order == "seq_cst" else []
-
-
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("name", ["int32x4", "Nested"])
 def test_ptx_of_sixteen_bytes(name, space):
-    for scope, wide in PTX_SCOPES.items():
-        where = wide if space == "global" else "cta"
-        for order in LOADS:
-            right = [
-                *fence_of(order, where),
-                f"ld.{'relaxed' if order == 'relaxed' else 'acquire'}.{where}.{space}.b128",
-            ]
-            assert accesses(ptx_of(WIDE[name], space, f"out[0] = cell.load({order!r}, {scope!r})")) == right
-        for order in STORES:
-            right = [
-                *fence_of(order, where),
-                f"st.{'relaxed' if order == 'relaxed' else 'release'}.{where}.{space}.b128",
-            ]
-            assert accesses(ptx_of(WIDE[name], space, f"cell.store(v[0], {order!r}, {scope!r})")) == right
+    check_ptx(WIDE[name], "128", space, {"load": "out[0] = cell.load(", "store": "cell.store(v[0], "})
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("name", ["float16x2", "tuple", "Entry", "float32x2"])
 def test_ptx_of_values_as_bits(name, space):
-    type = VALUES[name]
-    bits = device.sizeof(type) * 8
-    words = {"relaxed": "relaxed", "release": "release", "acq_rel": "acq_rel"}
-    for (scope, wide), order in itertools.product(PTX_SCOPES.items(), ORDERS):
-        where = wide if space == "global" else "cta"
-        for call, operation in (("exch(v[0]", "exch"), ("cas(v[0], v[1]", "cas")):
-            found = accesses(ptx_of(type, space, f"out[0] = cell.{call}, {order!r}, {scope!r})"))
-            atom = f"atom.{words.get(order, 'acquire')}.{where}.{space}.{operation}.b{bits}"
-            assert found == [*fence_of(order, where), atom], (order, scope)
+    methods = {"exch": "out[0] = cell.exch(v[0], ", "cas": "out[0] = cell.cas(v[0], v[1], "}
+    check_ptx(VALUES[name], str(device.sizeof(VALUES[name]) * 8), space, methods)
+
+
+def check_ptx(type, bits, space, methods):
+    """Of every order and scope, in one kernel."""
+    listed = [*calls(methods, PTX_SCOPES)]
+    lines = [f"{methods[method]}{order!r}, {scope!r})" for method, order, scope, _ in listed]
+    right = [each for method, order, scope, _ in listed for each in instructions(method, bits, order, scope, space)]
+    assert accesses(ptx_of(type, space, *lines)) == right
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,13 @@ MAKE = {
 }
 
 
-def one_operation(space, call):
-    """A kernel: threads each do one operation on a cell of their own, and tell what it gave and what is there now."""
-    return define(
-        f"""
+def run_each(stream, space, calls, name, pairs):
+    """What each call gave, and what was there then: each thread makes all calls on the first of its two values, in a cell."""
+    lines = [
+        f"cell.store(a[i], 'relaxed', 'block'); old[{k}, i] = cell.{call}; new[{k}, i] = cell.load('relaxed', 'block')"
+        for k, call in enumerate(calls)
+    ]
+    source = f"""
         @device.kernel
         def k(cells, a, b, old, new):
             i = device.tid(1)
@@ -102,55 +105,37 @@ def one_operation(space, call):
             local = device.local_array(3, cells.dtype)
             if i < len(a):
                 cell = {MAKE[space]}
-                cell.store(a[i], "relaxed", "block")
-                {call}
-                new[i] = cell.load("relaxed", "block")
-        """,
-        file=f"<{space} {call}>",
-    )
-
-
-def run_one(stream, space, call, name, pairs):
+                {(chr(10) + 16 * " ").join(lines)}
+        """
     a, b = (np.array(column, name) for column in zip(*pairs, strict=True))
-    cells, old, new = stream.empty((len(a), 3), name), stream.empty(len(a), name), stream.empty(len(a), name)
-    grid = -(-len(a) // 32)
-    stream.launch(one_operation(space, call), cells, *map(stream.array, (a, b)), old, new, grid=grid, block=32)
-    return a.tolist(), b.tolist(), stream.numpy(old).tolist(), stream.numpy(new).tolist(), stream.numpy(cells)
+    cells, (old, new) = stream.empty((len(a), 3), name), (stream.empty((len(calls), len(a)), name) for _ in range(2))
+    kernel, grid = define(source, file=f"<{space} {calls}>"), -(-len(a) // 32)
+    stream.launch(kernel, cells, *map(stream.array, (a, b)), old, new, grid=grid, block=32)
+    if space == "global":  # the neighbours
+        poison = stream.numpy(stream.empty(1, name))
+        assert stream.numpy(cells)[:, [0, 2]].tobytes() == np.repeat(poison, 2 * len(a)).tobytes()
+    return a.tolist(), b.tolist(), stream.numpy(old).tolist(), stream.numpy(new).tolist()
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("method", CHANGES)
-@pytest.mark.parametrize("space", [*MAKE])
-def test_what_an_operation_does(stream, method, space, one_in):
-    """With one in three types, which are others for the next operation and the next kind of memory."""
-    for name in TYPES[method][(CHANGES.index(method) + [*MAKE].index(space)) % one_in :: one_in]:
-        pairs = [*itertools.product(values_of(name), repeat=2)]
-        scope = "thread" if space in ("shared", "global") and name == "int64" else "device"
-        call = f"old[i] = cell.{method}(b[i], 'acq_rel', '{scope}')"
-        a, b, old, new, cells = run_one(stream, space, call, name, pairs)
-        for before, operand, was, now in zip(a, b, old, new, strict=True):
-            with np.errstate(all="ignore"):
-                right = MEANINGS[method](np.dtype(name).type(before) if "float" in name else before, operand)
-            assert same(was, before), (name, before, operand, was)
-            assert same(now, wrap(right, name)), (name, before, operand, now, right)
-        if space == "global":  # the neighbours
-            poison = stream.empty(1, name)
-            assert cells[:, [0, 2]].tobytes() == np.repeat(stream.numpy(poison), 2 * len(a)).tobytes()
+# Bits are compared: a NaN is itself and 0.0 is not -0.0.
+CAS = {"cas(b[i], b[i])": lambda a, b: a, "cas(a[i], b[i])": lambda a, b: b}
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("space", [*MAKE])
-def test_what_cas_does(stream, space, one_in):
+def test_what_operations_do(stream, space, one_in):
+    """With one in three types, which are others for the next kind of memory."""
     for name in EVERY[[*MAKE].index(space) % one_in :: one_in]:
-        pairs = [*itertools.product(values_of(name), repeat=2)]
-        for first, right in (("b[i]", lambda a, b: a), ("a[i]", lambda a, b: b)):
-            a, b, old, new, _ = run_one(stream, space, f"old[i] = cell.cas({first}, b[i])", name, pairs)
+        scope = "thread" if space in ("shared", "global") and name == "int64" else "device"
+        calls = {f"{m}(b[i], 'acq_rel', '{scope}')": MEANINGS[m] for m in CHANGES if name in TYPES[m]} | CAS
+        a, b, *found = run_each(stream, space, calls, name, [*itertools.product(values_of(name), repeat=2)])
+        for (call, meaning), old, new in zip(calls.items(), *found, strict=True):
             for before, operand, was, now in zip(a, b, old, new, strict=True):
-                assert same(was, before), name
-                # Bits are compared: a NaN is itself and 0.0 is not -0.0.
-                assert same(now, right(before, operand)), (name, before, operand, now)
+                with np.errstate(all="ignore"):
+                    right = meaning(np.dtype(name).type(before) if "float" in name else before, operand)
+                assert same(was, before), (name, call, before, operand, was)
+                assert same(now, right if call in CAS else wrap(right, name)), (name, call, before, operand, now, right)
 
 
 def test_dtype_indices_and_bound_methods(stream):
@@ -408,8 +393,8 @@ def letter(method, name):
 
 
 def instructions(method, name, order, scope, space):
-    """What the PTX memory model's mapping from C++ says of one operation on 32 or 64 bits."""
-    bits, where = name[-2:], PTX_SCOPES["block" if space == "shared" else scope]
+    """What the PTX memory model's mapping from C++ says of one operation on so many bits as the type's name ends in."""
+    bits, where = re.search(r"\d+$", name)[0], PTX_SCOPES["block" if space == "shared" else scope]
     fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
     if method in ("load", "store"):
         strong = {"load": "acquire", "store": "release"}[method]
@@ -478,13 +463,9 @@ def test_ptx_of_updates_whose_result_nobody_wants(name, space):
 @pytest.mark.parametrize("name", ["int8", "uint16", "float16", "bool"])
 def test_ptx_of_narrow_loads_and_stores(name, space):
     bits = np.dtype(name if name != "bool" else "int8").itemsize * 8
-    for method, order, scope, line in calls(["load", "store"], PTX_SCOPES):
-        where = PTX_SCOPES["block" if space == "shared" else scope]
-        strong = {"load": "ld.acquire", "store": "st.release"}[method]
-        access = strong if order != "relaxed" else f"{strong[:2]}.relaxed"
-        fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
-        text = ptx_of([line], space, name if name != "bool" else "bool_")
-        assert accesses(text) == [*fence, f"{access}.{where}.{space}.b{bits}"]
+    listed = [*calls(["load", "store"], PTX_SCOPES)]
+    right = [i for method, order, scope, _ in listed for i in instructions(method, str(bits), order, scope, space)]
+    assert accesses(ptx_of([line for *_, line in listed], space, name if name != "bool" else "bool_")) == right
 
 
 def released(order):
@@ -499,9 +480,12 @@ def acquired(order):
 @pytest.mark.parametrize("name", ["uint8", "float16"])
 def test_ptx_of_narrow_compare_and_swap(name, space):
     """A loop over the word that the number lies in, between the fences of its order."""
-    for _, order, scope, line in calls(["cas", "exch"], ["device", "block"]):
-        where = PTX_SCOPES["block" if space == "shared" else scope]
-        found = accesses(ptx_of([line], space, name))
+    listed = [*calls(["cas", "exch"], ["device", "block"])]
+    text = ptx_of([f"{line}; device.nanosleep(1)" for *_, line in listed], space, name)
+    *loops, last = " ".join(accesses(text)).split("nanosleep.u32")
+    assert not last
+    for (_, order, scope, _), loop in zip(listed, loops, strict=True):
+        where, found = PTX_SCOPES["block" if space == "shared" else scope], loop.split()
         assert f"atom.relaxed.{where}.{space}.cas.b32" in found
         fences = {each for each in found if each.startswith("fence")}
         before = {"seq_cst": "sc"}.get(order, "release") if released(order) else None
@@ -513,20 +497,25 @@ def test_ptx_of_narrow_compare_and_swap(name, space):
 @pytest.mark.parametrize("space", [*SPACES])
 @pytest.mark.parametrize("name", ["float32", "float64"])
 def test_ptx_of_the_extremes_of_floats(name, space):
-    for method, order, scope, line in calls(["max", "min", "nanmax", "nanmin"], PTX_SCOPES):
-        if method != "max" and order not in ("release", "seq_cst"):
-            continue  # they are one loop
-        found = accesses(ptx_of([line], space, name))
-        loop = instructions("cas", name, order, scope, space)
-        assert found == [*instructions("load", name, "relaxed", scope, space), *loop], method
+    """They are one loop, whatever their order."""
+    orders = {"max": ORDERS}
+    listed = [
+        (order, scope, line)
+        for method, order, scope, line in calls(["max", "min", "nanmax", "nanmin"], PTX_SCOPES)
+        if order in orders.get(method, ("release", "seq_cst"))
+    ]
+    right = []
+    for order, scope, _ in listed:
+        right += instructions("load", name, "relaxed", scope, space) + instructions("cas", name, order, scope, space)
+    assert accesses(ptx_of([line for *_, line in listed], space, name)) == right
 
 
 @pytest.mark.parametrize("space", [*SPACES])
 def test_ptx_of_wait(space):
-    for _, order, scope, line in calls(["wait"], PTX_SCOPES):
-        found = accesses(ptx_of([line], space, "int32"))
-        look = instructions("load", "int32", order, scope, space)
-        assert found == [*look, "nanosleep.u32", *look], (order, scope)
+    listed = [*calls(["wait"], PTX_SCOPES)]
+    looks = [instructions("load", "int32", order, scope, space) for _, order, scope, _ in listed]
+    right = [each for look in looks for each in (*look, "nanosleep.u32", *look)]
+    assert accesses(ptx_of([line for *_, line in listed], space, "int32")) == right
 
 
 def test_the_scope_of_one_thread_costs_nothing():
@@ -554,18 +543,16 @@ def test_local_arrays_need_no_atomics():
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 def test_ptx_of_fences(target):
     one_way = target not in ("sm_75", "sm_80")
+    lines, right = ["device.threadfence()"], ["fence.sc.sys"]
     for order in ORDERS:
         for scope, where in PTX_SCOPES.items():
-            source = (
-                f"@device.kernel\ndef k(x):\n    x[0] = 1\n    device.threadfence({order!r}, {scope!r})\n    x[1] = 2\n"
-            )
-            kernel = define(source, file="<fence>")
             kind = {"seq_cst": "sc", "relaxed": None, "consume": "acquire"}.get(order, order)
             kind = kind if one_way or kind in ("sc", None) else "acq_rel"
-            right = [f"fence.{kind}.{where}"] if kind else []
-            assert accesses(compiled(kernel, array("int32"), target=target)) == right, (order, scope)
-    plain = define("@device.kernel\ndef k(x):\n    x[0] = 1\n    device.threadfence()\n    x[1] = 2\n", file="<fence>")
-    assert accesses(compiled(plain, array("int32"), target=target)) == ["fence.sc.sys"]
+            lines.append(f"device.threadfence({order!r}, {scope!r})")
+            right += [f"fence.{kind}.{where}"] if kind else []
+    body = "".join(f"    x[{i}] = {i}\n    {line}\n" for i, line in enumerate(lines))
+    kernel = define(f"@device.kernel\ndef k(x):\n{body}    x[0] = 1\n", file="<fence>")
+    assert accesses(compiled(kernel, array("int32"), target=target)) == right
 
 
 @pytest.mark.parametrize(
@@ -616,9 +603,8 @@ def test_types_that_an_operation_is_not_for(method):
     for name in EVERY:
         call = f"a.{method}({'' if method == 'load' else 'cells[0], cells[0]' if method == 'cas' else 'cells[0]'})"
         if name in TYPES[method]:
-            compiled(
-                define(f"@device.kernel\ndef k(cells):\n    a = device.atomic_ref(cells, 0)\n    {call}\n"), array(name)
-            )
+            kernel = define(f"@device.kernel\ndef k(cells):\n    a = device.atomic_ref(cells, 0)\n    {call}\n")
+            compiled(kernel, array(name), output="llvm")
         else:
             text = refusal(A + call, name)
             assert f"atomic {method} does not support {name}" in text

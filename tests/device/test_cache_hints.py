@@ -64,14 +64,26 @@ def test_axes_strides_and_conversions(stream):
     assert (stream.numpy(z) == 2 * numbers.T).all()
 
 
+HINTS = tuple(zip(LOADS, (*STORES, "cs"), strict=True))
+
+
+@device.kernel
+def with_all_hints(arrays):
+    i = device.tid(1)
+    for x, y in arrays:
+        for load, store in HINTS:
+            device.cache_store(y, i, device.cache_load(x, i, load), store)
+
+
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64, device.float32x4, device.uint8x4])
-def test_they_are_assembled(dtype, target):
+def test_they_are_assembled(target):
     if not can_assemble(target):
         pytest.skip("no assembler")
-    array = device.ArrayType(dtype, 1)
-    for load, store in zip(LOADS, (*STORES, "cs"), strict=True):
-        assert device.compile(reverse, array, array, load, store, target=target).code.startswith(b"\x7fELF")
+    types = np.int8, np.float16, np.float32, np.float64, device.float32x4, device.uint8x4
+    arrays = tuple((np.zeros(1, device.numpy_dtype(type)),) * 2 for type in types)
+    text = device.compile(with_all_hints, arrays, target=target, output="ptx").code
+    assert text.count("ld.global.cv.") == text.count("st.global.wt.") == len(types)
+    assert device.compile(with_all_hints, arrays, target=target).code.startswith(b"\x7fELF")
 
 
 def test_bounds_are_checked():

@@ -63,33 +63,24 @@ def test_lane_id_and_lanemask_follow_the_linear_thread(stream, block):
 # Shuffles
 
 
-def shuffling(function):
-    @device.kernel
-    def kernel(out, x, mask, lane):
-        i = device.tid(1)
-        out[i] = function(mask, x[i], lane)
-
-    return kernel
-
-
-SHUFFLES = {
-    device.shfl_sync: lambda lane: np.full(32, lane),
-    device.shfl_up_sync: lambda lane: np.where(LANES - lane < 0, LANES, LANES - lane),
-    device.shfl_down_sync: lambda lane: np.where(LANES + lane > 31, LANES, LANES + lane),
-    device.shfl_xor_sync: lambda lane: LANES ^ lane,
-}
+@device.kernel
+def shuffles(out, x, mask, lane):
+    i = device.tid(1)
+    out[0, i] = device.shfl_sync(mask, x[i], lane)
+    out[1, i] = device.shfl_up_sync(mask, x[i], lane)
+    out[2, i] = device.shfl_down_sync(mask, x[i], lane)
+    out[3, i] = device.shfl_xor_sync(mask, x[i], lane)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", SHUFFLES)
-def test_shuffles_of_every_type(stream, function, dtype):
-    values = sample(dtype, 96)
-    x, kernel = stream.array(values), shuffling(function)
+def test_shuffles_of_every_type(stream, dtype):
+    x = sample(dtype, 96)
     for lane in (0, 1, 7, 16, 31):
-        out = stream.empty(96, dtype)
-        stream.launch(kernel, out, x, np.uint32(ALL), lane, grid=1, block=96)
-        expected = values.reshape(3, 32)[:, SHUFFLES[function](lane)].reshape(-1)
-        assert stream.numpy(out).tobytes() == expected.tobytes()
+        out, _ = stream.run(shuffles, poison((4, 96), dtype), x, np.uint32(ALL), lane, block=96)
+        up, down = LANES - lane, LANES + lane
+        sources = [np.full(32, lane), np.where(up < 0, LANES, up), np.where(down > 31, LANES, down), LANES ^ lane]
+        for row, lanes in zip(out, sources, strict=True):
+            assert row.tobytes() == x.reshape(3, 32)[:, lanes].tobytes()
 
 
 def each_lane_asks_another(lane, x, sources):
@@ -240,8 +231,8 @@ def test_lanes(stream, function, arguments, columns):
 @pytest.mark.parametrize("mask", [-1, np.int32(-1), np.uint32(ALL), np.int64(-1), np.int64(ALL), np.uint64(ALL)])
 def test_any_integer_with_the_bits_is_a_mask(stream, mask):
     values = sample(np.int32, 32)
-    out, _ = stream.run(shuffling(device.shfl_xor_sync), poison(32, np.int32), values, mask, 5, block=32)
-    assert (out == values[LANES ^ 5]).all()
+    out, _ = stream.run(shuffles, poison((4, 32), np.int32), values, mask, 5, block=32)
+    assert (out[3] == values[LANES ^ 5]).all()
 
 
 # Votes
@@ -506,36 +497,40 @@ def test_lanes_run_along_x_first(stream):
 # What is wrong
 
 
-REDUCTIONS = {
-    device.reduce_add_sync: np.add, device.reduce_min_sync: np.minimum, device.reduce_max_sync: np.maximum,
-    device.reduce_and_sync: np.bitwise_and, device.reduce_or_sync: np.bitwise_or, device.reduce_xor_sync: np.bitwise_xor,
-}  # fmt: skip
+def reductions(mask, x):
+    return (
+        device.reduce_add_sync(mask, x),
+        device.reduce_min_sync(mask, x),
+        device.reduce_max_sync(mask, x),
+        device.reduce_and_sync(mask, x),
+        device.reduce_or_sync(mask, x),
+        device.reduce_xor_sync(mask, x),
+    )
 
 
-@pytest.mark.parametrize("reduce", REDUCTIONS)
+@device.kernel
+def reduced(whole, part, x):
+    i = device.tid(1)
+    whole[i] = reductions(-1, x[i])
+    if device.lane_id < 8:
+        part[i] = reductions(0xFF, x[i])
+    elif device.lane_id % 3:
+        part[i] = reductions(0xFFFFFF00, x[i])
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32])
-def test_reductions(stream, reduce, dtype):
+def test_reductions(stream, dtype):
     """Of a whole warp, and of the lanes on either side of a branch, of which some have returned."""
-
-    @device.kernel
-    def k(x, whole, part):
-        i = device.tid(1)
-        whole[i] = reduce(-1, x[i])
-        if device.lane_id < 8:
-            part[i] = reduce(0xFF, x[i])
-        elif device.lane_id % 3:
-            part[i] = reduce(0xFFFFFF00, x[i])
-
+    functions = (np.add, np.minimum, np.maximum, np.bitwise_and, np.bitwise_or, np.bitwise_xor)
     x, word = sample(dtype, 64), np.int32 if np.dtype(dtype).kind == "i" else np.uint32
-    whole, part = stream.array(np.zeros(64, word)), stream.array(np.zeros(64, word))
-    stream.launch(k, stream.array(x), whole, part, grid=2, block=32)
+    zeros = np.zeros((64, len(functions)), word)
+    whole, part, _ = stream.run(reduced, zeros, zeros, x, grid=2, block=32)
     for begin in (0, 32):
-        values, lanes = x[begin : begin + 32].astype(word), np.arange(32)
-        expected = np.zeros(32, word)
-        for group in (lanes < 8, (lanes >= 8) & (lanes % 3 != 0)):
-            expected[group] = REDUCTIONS[reduce].reduce(values[group], dtype=word)
-        assert (stream.numpy(part)[begin : begin + 32] == expected).all()
-        assert (stream.numpy(whole)[begin : begin + 32] == REDUCTIONS[reduce].reduce(values, dtype=word)).all()
+        values, expected = x[begin : begin + 32].astype(word), zeros[:32].copy()
+        for lanes in (LANES < 8, (LANES >= 8) & (LANES % 3 != 0)):
+            expected[lanes] = [function.reduce(values[lanes], dtype=word) for function in functions]
+        assert (part[begin : begin + 32] == expected).all()
+        assert (whole[begin : begin + 32] == [function.reduce(values, dtype=word) for function in functions]).all()
 
 
 def test_reductions_need_sm_80():

@@ -252,19 +252,6 @@ def test_divmod(stream, a, b):
     assert not wrong, "\n".join(wrong[:20])
 
 
-def test_pow_is_the_operator(stream):
-    @device.kernel
-    def kernel(x, y, out):
-        out[0] = pow(x[0], 3)
-        out[1] = pow(y[0], 0.5)
-        out[2] = pow(2, 10)
-        out[3] = pow(y[0], x[0])
-
-    out = stream.empty(4, np.float64)
-    stream.launch(kernel, stream.array(np.array([3], np.int32)), stream.array(np.array([6.25])), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [27, 2.5, 1024, 6.25**3]
-
-
 @device.kernel
 def rounds(x, out):
     i = device.tid(1)

@@ -133,21 +133,6 @@ def test_a_part_of_a_tuple_in_memory_is_written_alone(stream):
 
 
 @device.kernel
-def item_methods(out, k):
-    v = float32x4(1, 2, 3, 4)
-    w = v.__setitem__(k, 7.5)
-    v = v.__setitem__(-1, 9).__setitem__(0, v.__getitem__(2))
-    for i in range(4):
-        out[i], out[4 + i] = v[i], w[i]
-    m = device.WarpMask(3).__setitem__(k, False).__setitem__(30, True)
-    out[8], out[9] = m == 0x40000001, m.__getitem__(30)
-
-
-def test_item_methods_give_new_values(stream):
-    assert stream.run(item_methods, poison(10, np.float32), 1).tolist() == [3, 2, 3, 9, 1, 7.5, 3, 4, 1, 1]
-
-
-@device.kernel
 def elements(items, vectors, i):
     items[i].n = 3
     items[i].inner.a = 1.5
@@ -184,39 +169,6 @@ def each_its_member(items):
 def test_neighbouring_members_are_left_alone(stream):
     got = stream.run(each_its_member, np.zeros(64, device.numpy_dtype(Outer)), grid=4, block=32)
     assert got["n"].tolist() == list(range(1, 128, 2)) and got["inner"]["a"].tolist() == list(range(0, 128, 2))
-
-
-@device.kernel
-def masks(out, lane):
-    mask = device.WarpMask(0)
-    other = mask
-    mask[3] = True
-    mask[lane] = True
-    mask[3] = False
-    mask[31] = 1 > 0
-    out[0] = mask
-    out[1] = other
-
-
-def test_lanes_of_a_mask(stream):
-    assert stream.run(masks, poison(2, np.int32), 5).tolist() == [(1 << 5 | 1 << 31) - (1 << 32), 0]
-
-
-@device.func
-def changed(v):
-    v.x = 5
-    return v
-
-
-@device.kernel
-def by_value(out):
-    v = float32x2(1, 2)
-    w = changed(v)
-    out[0], out[1] = v.x, w.x
-
-
-def test_functions_get_copies(stream):
-    assert stream.run(by_value, poison(2, np.float32)).tolist() == [1, 5]
 
 
 @device.kernel

@@ -37,42 +37,6 @@ def type_of(name):
     return getattr(builtins, name, None) or getattr(device, name)
 
 
-def test_the_types_of_results_in_device_code(stream):
-    @device.kernel
-    def kernel(out, c, z, w, i, j, x, y):
-        out[0] = isinstance(c * c, complex) and type(c + 1) is complex and type(2.5 - c) is complex
-        out[1] = type(z * c) is complex64 and type(c / z) is complex64 and type(z * 2.5) is complex64
-        out[2] = type(w * c) is complex128 and type(w / z) is complex128 and type(w + 1j) is complex128
-        out[3] = type(x * c) is complex64 and type(y * c) is complex128 and type(x + 1j) is complex64
-        out[4] = type(z * y) is complex128 and type(z * x) is complex64 and type(z * i) is complex64
-        out[5] = type(i * c) is complex64 and type(j * c) is complex128 and type(j * z) is complex64
-        out[6] = type(c.real) is float and type(z.imag) is float32 and type(w.real) is float64
-        out[7] = type(abs(z)) is float32 and type(abs(w)) is float64 and type(abs(c)) is float
-        out[8] = type(complex(y)) is complex and type(complex64(w)) is complex64 and type(complex128(i)) is complex128
-        out[9] = z.dtype is complex64 and type(z.conjugate()) is complex64 and type(-w) is complex128
-        out[10] = type(z**2) is complex64 and type(z**c) is complex64 and type(z**y) is complex128
-
-    out = stream.array(np.zeros(11, bool))
-    arguments = (1j, complex64(1), complex128(1), device.int32(1), device.int64(1), float32(1), float64(1))
-    stream.launch(kernel, out, *arguments, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [True] * 11
-
-
-def test_numbers_compare_in_the_precision_that_they_promote_to(stream):
-    @device.kernel
-    def kernel(out, half, c, wide, z):
-        out[0] = half == c
-        out[1] = half != complex(c.real)
-        out[2] = wide == z
-        out[3] = z != wide
-        out[4] = z == 1 + 2**-30
-
-    out = stream.array(np.zeros(5, bool))
-    small, long = device.float16(0), device.float64(1 + 2**-30)
-    stream.launch(kernel, out, small, 1e-20 + 0j, long, complex64(1), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [False, True, False, True, True]
-
-
 def test_layout_is_that_of_cuda_cpp():
     assert [device.sizeof(T) for T in (complex, complex64, complex128)] == [8, 8, 16]
     assert [device.alignof(T) for T in (complex, complex64, complex128)] == [8, 8, 16]
@@ -98,34 +62,6 @@ def test_layout_is_that_of_cuda_cpp():
 
 
 @DTYPES
-def test_every_way_into_a_kernel_and_out(stream, dtype):
-    @device.kernel
-    def kernel(out, x, c, z, pair, offset: device.ConstExpr):
-        local = device.local_array(2, dtype)
-        shared = device.shared_array(4, dtype)
-        i = device.tid(1)
-        local[0] = x[i]
-        shared[3 - i] = local[0]
-        device.syncthreads()
-        out[i, 0] = shared[i] + offset
-        out[i, 1] = c
-        out[i, 2] = z
-        out[i, 3] = pair[0] + pair[1]
-        out[i, 4] = constant
-        local[1] = 2
-        local[1] += 1j
-        out[i, 5] = local[1]
-
-    constant = dtype(3 - 4j)
-    x = (np.arange(4) + 1j * np.arange(4)[::-1]).astype(dtype)
-    out = stream.empty((4, 6), dtype)
-    stream.launch(kernel, out, stream.array(x), 1 + 2j, dtype(3 + 0.5j), (2j, dtype(1)), 10j, grid=1, block=4)
-    expected = np.tile(np.array([0, 1 + 2j, 3 + 0.5j, 1 + 2j, 3 - 4j, 2 + 1j], dtype), (4, 1))
-    expected[:, 0] = x[::-1] + 10j
-    np.testing.assert_array_equal(stream.numpy(out), expected)
-
-
-@DTYPES
 @pytest.mark.parametrize("select", [np.s_[::2, 1:], np.s_[::-1, ::3], np.s_[:, 0], np.s_[...]], ids=str)
 def test_strided_arrays(stream, dtype, select):
     @device.kernel
@@ -142,41 +78,6 @@ def test_strided_arrays(stream, dtype, select):
     out = stream.empty(x.shape, dtype)
     stream.launch(kernel, stream.array(x), out, grid=1, block=1)
     np.testing.assert_array_equal(stream.numpy(out), x * 2)
-
-
-@DTYPES
-def test_views_as_parts_and_parts_as_a_view(stream, dtype):
-    @device.kernel
-    def kernel(x, out):
-        parts = x.view(real)
-        for i in range(len(x)):
-            out[i] = parts[2 * i + 1]
-        whole = parts.view(dtype)
-        whole[0] = whole[1] * 1j
-
-    real = dtype(0).real.dtype.type
-    x = np.array([1 + 2j, 3 + 4j, 5 + 6j], dtype)
-    given, out = stream.array(x), stream.empty(3, real)
-    stream.launch(kernel, given, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [2, 4, 6]
-    assert stream.numpy(given).tolist() == [-4 + 3j, 3 + 4j, 5 + 6j]
-
-
-@DTYPES
-def test_parts_of_arrays(stream, dtype):
-    @device.kernel
-    def kernel(x, out):
-        x.imag[1:] = 0
-        x.T.real[0, 1] += 10
-        out[:, :] = x.real.real
-
-    x = (np.arange(6).reshape(2, 3) * (1 + 1j)).astype(dtype)
-    given, out = stream.array(x), stream.empty((2, 3), dtype(0).real.dtype)
-    stream.launch(kernel, given, out, grid=1, block=1)
-    x.imag[1:] = 0
-    x.T.real[0, 1] += 10
-    np.testing.assert_array_equal(stream.numpy(given), x)
-    np.testing.assert_array_equal(stream.numpy(out), x.real)
 
 
 @DTYPES
@@ -203,29 +104,6 @@ def test_memory_that_is_less_aligned(dtype):
     bits = 8 * part
     accesses = re.findall(r"(?:ld|st)\.global[\w.]*", text)
     assert accesses.count(f"ld.global.b{bits}") == 2 and accesses.count(f"st.global.v2.b{bits}") == 1
-
-
-@DTYPES
-def test_atomics(stream, dtype):
-    @device.kernel
-    def kernel(x, out):
-        cell = device.atomic_ref(x, 0)
-        out[0] = cell.load("acquire", "device")
-        cell.store(3 + 4j)
-        out[1] = cell.load()
-        if dtype is complex64:  # more than 8 bytes are loaded and stored only
-            out[2] = cell.exch(1j)
-            out[3] = cell.cas(1j, 5)
-            out[4] = cell.cas(1j, 6)
-            own = device.Atomic(dtype)
-            own.store(2j)
-            out[5] = own.load()
-
-    x, out = stream.array(np.array([9j], dtype)), stream.array(np.zeros(6, dtype))
-    stream.launch(kernel, x, out, grid=1, block=1)
-    rest = [3 + 4j, 1j, 5, 2j] if dtype is np.complex64 else [0, 0, 0, 0]
-    assert stream.numpy(out).tolist() == [9j, 3 + 4j, *rest]
-    assert stream.numpy(x).tolist() == [5 if dtype is np.complex64 else 3 + 4j]
 
 
 def test_structs_and_tuples_with_complex_members(stream):
@@ -277,37 +155,6 @@ def test_a_complex_number_is_one_access(dtype):
     text = device.compile(kernel, *[device.ArrayType(dtype, 1)] * 2, output="ptx").code
     bits = 32 if dtype is complex64 else 64
     assert re.findall(r"(?:ld|st)\.global[\w.]*", text) == [f"ld.global.v2.b{bits}", f"st.global.v2.b{bits}"]
-
-
-# Control flow
-
-
-def test_joins_are_of_the_higher_kind(stream):
-    @device.kernel
-    def kernel(out, z, n, x):
-        total = 0
-        for i in range(n):
-            total += z[i]
-        out[0] = total
-        value = 1
-        if n > 1:
-            value = z[0]
-        out[1] = value
-        value = x
-        if n > 100:
-            value = 1j
-        out[2] = value
-        if n > 1:
-            late = z[1]
-        if n > 1:
-            out[3] = late
-        out[4] = z[2] if n > 100 else 2.5
-        out[5] = sum(z) + sum((z[0], 1, 1j)) + sum(z[i] for i in range(2))
-
-    z = np.array([1 + 1j, 2 - 3j, 5j], np.complex64)
-    out = stream.empty(6, np.complex64)
-    stream.launch(kernel, out, stream.array(z), 3, float32(7), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [3 + 3j, 1 + 1j, 7, 2 - 3j, 2.5, 8 + 3j]
 
 
 # Arithmetic
@@ -530,112 +377,7 @@ def test_magnitudes_do_not_overflow_on_the_way(stream):
 # Constructors and parts
 
 
-def test_constructors(stream):
-    @device.kernel
-    def kernel(out, x, z, n, negative):
-        out[0] = complex(x, n)
-        out[1] = complex64(x)
-        out[2] = complex(z, z)
-        out[3] = complex128(2, negative)
-        out[4] = complex(negative, negative)
-        out[5] = complex()
-        out[6] = complex(True, x > 0)
-        out[7] = complex128(z)
-        out[8] = complex(2, 3) * complex64(0, 1)
-        out[9] = 1e300 * complex128(1, -1)
-        out[10] = complex(real=x) + complex(imag=n) + complex(10, imag=x)
-
-    out = stream.empty(11, np.complex128)
-    stream.launch(kernel, out, 1.5, complex64(1 + 2j), 7, -0.0, grid=1, block=1)
-    z = 1 + 2j
-    expected = [
-        1.5 + 7j, 1.5, z + z * 1j, complex(2, -0.0), complex(-0.0, -0.0), 0, 1 + 1j, z, -3 + 2j, 1e300 - 1e300j,
-        11.5 + 8.5j,
-    ]  # fmt: skip
-    assert all(map(same, stream.numpy(out).tolist(), map(complex, expected)))
-
-
-def test_parts_of_real_numbers(stream):
-    @device.kernel
-    def kernel(out, x, n, u):
-        out[0] = x.real + x.imag
-        out[1] = n.real - n.imag
-        out[2] = u.conjugate() * 2 + (3).imag + (2.5).real
-        out[3] = (n > 0).real + (n > 0).conjugate()
-        out[4] = type(x.imag) is float64 and type(n.real) is int
-
-    out = stream.empty(5, np.float64)
-    stream.launch(kernel, out, float64(1.25), 7, device.uint8(200), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1.25, 7, 144 + 2.5, 2, 1]
-
-
-def test_what_numpys_scalars_have(stream):
-    @device.kernel
-    def kernel(out, kinds, z, w):
-        out[0] = z.astype(complex128, copy=False) + w.item()
-        halves = z.view(device.float32x2)
-        out[1] = complex(halves.y, halves.x)
-        out[2] = device.uint64(0x4000_0000_3F80_0000).view(complex64)
-        out[3] = z[()] + z.T.itemsize
-        kinds[0] = type(z.item()) is complex and type(w.item()) is complex128 and z.ndim == 0 and z.shape == ()
-
-    out, kinds = stream.empty(4, np.complex128), stream.array(np.zeros(1, bool))
-    stream.launch(kernel, out, kinds, complex64(1 + 2j), complex128(3), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [4 + 2j, 2 + 1j, 1 + 2j, 9 + 2j]
-    assert stream.numpy(kinds)[0]
-
-
-def test_constants_are_exact_python_numbers(stream):
-    @device.kernel
-    def kernel(out, w):
-        out[0] = w * 0.1j
-        out[1] = (1 + 2j) * (3 - 1j) / 5
-        out[2] = abs(3 + 4j) + (1 + 2j).real
-        out[3] = 2j**3 if 1j else 0
-        out[4] = (1j).conjugate() if 1j == complex(0, 1) and 1j != 1 else 0
-
-    out = stream.empty(5, np.complex128)
-    stream.launch(kernel, out, complex128(3), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [3 * 0.1j, (1 + 2j) * (3 - 1j) / 5, 6, (2j) ** 3, -1j]
-
-
-def test_signs_of_zeros_in_constants_are_kept(stream):
-    plus, minus = complex(0.0, 0.0), complex(-0.0, -0.0)
-
-    @device.func
-    def given(z: device.ConstExpr):
-        return z
-
-    @device.kernel
-    def kernel(out):
-        out[0] = given(plus)
-        out[1] = given(minus)
-
-    out = stream.empty(2, np.complex64)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert np.signbit(stream.numpy(out).view(np.float32)).tolist() == [False, False, True, True]
-
-
 # Threads
-
-
-@DTYPES
-def test_shuffles(stream, dtype):
-    @device.kernel
-    def kernel(x, out):
-        i = device.tid(1)
-        total = x[i]
-        for step in (16, 8, 4, 2, 1):
-            total += device.shfl_xor_sync(-1, total, step)
-        out[i, 0] = total
-        out[i, 1] = device.shfl_down_sync(-1, x[i], 1)
-
-    x = (np.arange(32) - 2j * np.arange(32)).astype(dtype)
-    out = stream.empty((32, 2), dtype)
-    stream.launch(kernel, stream.array(x), out, grid=1, block=32)
-    found = stream.numpy(out)
-    assert found[:, 0].tolist() == [x.sum()] * 32
-    assert found[:, 1].tolist() == [*x[1:], x[31]]
 
 
 # Beside other constructs and types
@@ -736,46 +478,6 @@ def mistakes():
 )
 def test_what_complex_numbers_cannot_do(function, message):
     refused(function, Z, X, match=message)
-
-
-def test_no_complex_number_becomes_a_real_one():
-    def element(z, x):
-        x[0] = z[0]
-
-    def constant(z, x):
-        x[0] = 1j
-
-    def part_of_slice(z, x):
-        x[:] = z
-
-    def variable(z, x):
-        total = x[0]
-        for i in range(2):
-            total += z[i]
-        x[0] = total
-
-    for function in (element, constant, part_of_slice, variable):
-        error = refused(function, Z, X, match="does not fit float32")
-        assert ".real" in error.help
-
-
-def test_math_names_the_function_of_cmath():
-    assert "cmath.exp(" in refused(lambda z, x: math.exp(z[0]), Z, X, match="math.exp").help
-
-
-@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-@pytest.mark.parametrize("decimals", [0, 1, 3])
-def test_both_parts_are_rounded(stream, dtype, decimals):
-    @device.kernel
-    def kernel(x, out):
-        for i in range(len(x)):
-            out[i] = np.round(x[i], decimals)
-            out[i + len(x)] = np.around(x[i])
-
-    x = np.array([1.25 + 2.75j, -0.5 - 1.5j, 1e7 + 0.0625j], dtype)
-    out = stream.empty(6, dtype)
-    stream.launch(kernel, stream.array(x), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [*np.round(x, decimals).tolist(), *np.around(x).tolist()]
 
 
 @device.kernel

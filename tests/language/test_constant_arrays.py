@@ -175,20 +175,6 @@ def test_a_large_one_lies_in_global_memory():
         assert "ld.global" in text
 
 
-def test_a_long_tuple_of_several_types_or_of_variables_is_none(stream):
-    mixed = (1, 2.5) * 6
-
-    @device.kernel
-    def kernel(out, x):
-        i = device.thread_idx.x
-        read = (x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11])
-        out[i] = mixed[i] + read[i] * 10
-
-    out, x = stream.empty(12), stream.array(np.arange(12, dtype=np.float32))
-    stream.launch(kernel, out, x, grid=1, block=12)
-    assert stream.numpy(out).tolist() == [mixed[i] + i * 10 for i in range(12)]
-
-
 def test_a_long_tuple_of_numbers_is_a_table():
     table = tuple(range(100, 0, -1))
 

@@ -16,14 +16,6 @@ import cuda_device as device
 GLOBAL_INT = 5
 GLOBAL_FLOAT = 0.1
 GLOBAL_TYPED = np.float64(0.1)
-GLOBAL_TUPLE = (1, 2.5, (3, 4))
-
-
-class Settings:
-    """A namespace of constants."""
-
-    scale = 0.3
-    limit = 40
 
 
 def ir(function, *arguments):
@@ -73,115 +65,6 @@ def test_types_beside_constants(name):
     half = ref.result_type("/", name, "int")
     expected = [name, name, real, half, name, name, name, name, real]
     assert f" -> tuple<{', '.join(expected)}> typed" in ir(function, getattr(device, name))
-
-
-def test_a_double_takes_the_double_constant(stream):
-    @device.kernel
-    def kernel(x, out):
-        out[0] = x[0] * 0.1
-        out[1] = x[0] * GLOBAL_FLOAT
-        out[2] = x[0] * GLOBAL_TYPED
-        out[3] = x[0] * Settings.scale
-        out[4] = x[0] * (1 / 3)
-        out[5] = x[0] * math.pi
-        out[6] = x[0] * (GLOBAL_FLOAT + Settings.scale)
-        out[7] = x[0] + math.sqrt(2)
-        tenth = 0.1
-        out[8] = x[0] * tenth
-        out[9] = math.tau
-
-    out = stream.empty(10, np.float64)
-    stream.launch(kernel, stream.array(np.array([1.0])), out, grid=1, block=1)
-    expected = [0.1, 0.1, 0.1, 0.3, 1 / 3, math.pi, 0.1 + 0.3, 1 + math.sqrt(2), 0.1, math.tau]
-    assert stream.numpy(out).tolist() == expected
-
-
-def test_a_run_time_builtin_float_is_a_float32(stream):
-    @device.kernel
-    def kernel(value, x, out):
-        out[0] = value
-        out[1] = x[0] * value
-        out[2] = value * 1e10 * 1e30  # float32 has no room for it
-        out[3] = float(x[1]) * 3
-
-    out = stream.empty(4, np.float64)
-    stream.launch(kernel, 0.1, stream.array(np.array([2.0, 0.1])), out, grid=1, block=1)
-    rounded = np.float32(0.1)
-    assert stream.numpy(out).tolist() == [
-        float(rounded),
-        2.0 * float(rounded),
-        math.inf,
-        float(np.float32(rounded * np.float32(3))),
-    ]
-
-
-def test_folding_is_exact(stream):
-    @device.kernel
-    def kernel(x, out):
-        out[0] = (2**40 - 2**40 + 7) * x[0]  # no 32-bit arithmetic on the way
-        out[1] = (10**18 // 10**15) + x[0]
-        out[2] = -7 // 2 + x[0]
-        out[3] = -7 % 3 + x[0]
-        out[4] = (1 << 35 >> 33) + x[0]
-        out[5] = 0xFF & ~0xF | 1 ^ x[0]
-        out[6] = 7.5 // 2 + x[0]
-        out[7] = -7.5 % 2 + x[0]
-        out[8] = 2**-1 + x[0]
-        out[9] = abs(-3) + min(4, 2, 7) + max(1, 2.5) + round(2.5) + round(3.5) + x[0]
-        out[10] = int(7.9) + int(-7.9) + float(3) + bool(5) + x[0]
-        out[11] = len((1, 2, 3)) + len("four") + GLOBAL_TUPLE[2][1] + x[0]
-        out[12] = (0.1 + 0.2 == 0.3) + (1 < 2 < 3) + (not 0) + x[0]
-        out[13] = divmod(-7, 3)[0] * 10 + divmod(-7, 3)[1] + x[0]
-
-    out = stream.empty(14, np.float64)
-    stream.launch(kernel, stream.array(np.array([1], np.int32)), out, grid=1, block=1)
-    expected = [
-        7, 1001, -3, 3, 5, 0xF0 | 1 ^ 1, 4.0, 1.5, 1.5, 3 + 2 + 2.5 + 2 + 4 + 1, 7 - 7 + 3.0 + 1 + 1, 3 + 4 + 4 + 1,
-        0 + 1 + 1 + 1, -3 * 10 + 2 + 1,
-    ]  # fmt: skip
-    assert stream.numpy(out).tolist() == expected
-
-
-def test_large_constants_in_64_bits(stream):
-    @device.kernel
-    def kernel(s, u, n, out):
-        s[0] = s[0] + 5_000_000_000
-        s[1] = device.int64(9_223_372_036_854_775_807)
-        s[2] = -9223372036854775808
-        s[3] = s[3] * 4_294_967_297
-        u[0] = u[0] | 0x8000_0000_0000_0000
-        u[1] = 18446744073709551615
-        u[2] = device.uint64(2**63) // 3
-        u[3] = u[3] ^ 0xFFFF_FFFF_FFFF_FFFF
-        out[0] = len(n) + 5_000_000_000  # an index has 64 bits
-        out[1] = device.int32(-2147483648)
-        out[2] = int(-2147483648) + out[3]
-
-    s, u = stream.array(np.array([1, 0, 0, 3])), stream.array(np.array([1, 0, 0, 5], np.uint64))
-    out = stream.array(np.array([-1, -1, -1, 4]))
-    stream.launch(kernel, s, u, stream.array(np.zeros(3, np.int8)), out, grid=1, block=1)
-    assert stream.numpy(s).tolist() == [5_000_000_001, 2**63 - 1, -(2**63), 3 * 4_294_967_297]
-    assert stream.numpy(u).tolist() == [2**63 | 1, 2**64 - 1, 2**63 // 3, 2**64 - 6]
-    assert stream.numpy(out).tolist() == [5_000_000_003, -(2**31), -(2**31) + 4, 4]
-
-
-def test_large_constants_in_tuples(stream):
-    def pick(items, x):
-        return x + items[1]
-
-    @device.kernel
-    def kernel(x, n, out):
-        t = (x[0], 1e100, 5_000_000_000, 0.1)
-        out[0] = x[0] + t[1]
-        out[1] = n[0] + t[2]
-        out[2] = x[0] * t[3]
-        out[3] = pick((n[0], 6_000_000_000), n[0])
-        for item in (x[0], 1e-100, 1e50):
-            out[4] = item
-
-    out = stream.empty(5, np.float64)
-    stream.launch(kernel, stream.array(np.array([2.0])), stream.array(np.array([1])), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [2.0 + 1e100, 5_000_000_001, 2.0 * 0.1, 6_000_000_001, 1e50]
 
 
 def test_constants_of_numpy_types_are_typed(stream):
@@ -296,82 +179,7 @@ def test_a_compiled_function_returns_its_constant():
     assert "5000000000 does not fit int" in refusal(device.func(lambda: 5_000_000_000)).reason
 
 
-def test_a_large_constant_as_builtin_int_is_refused():
-    error = refusal(device.func(lambda x: int(x) + 5_000_000_000), device.int64)
-    assert "5000000000" in error.reason and "int64(5000000000)" in error.help
-
-    @device.func
-    def joins(x):
-        y = 5_000_000_000
-        if x > 0:
-            y = int(x)
-        return y
-
-    assert "5000000000" in refusal(joins, device.int32).reason
-
-
-def test_float_constants_as_integers(stream):
-    assert "integer" in refusal(device.func(lambda x: x[1.0]), device.ArrayType(device.int32, 1)).reason
-    assert "<<" in refusal(device.func(lambda x: x << 1.0), device.int32).reason
-
-    @device.kernel
-    def stores(out):
-        out[0] = 2.9
-        out[1] = -2.9
-
-    out = stream.empty(2, np.int32)
-    stream.launch(stores, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [2, -2]
-
-    @device.kernel
-    def too_large(out):
-        out[0] = 1e10
-
-    assert "10000000000" in refusal(too_large, device.ArrayType(device.int32, 1)).reason
-
-
 # Branches that constants decide
-
-
-def test_a_dead_branch_is_never_typed(stream):
-    debug, kind = False, "float"
-
-    @device.kernel
-    def kernel(x, none, out):
-        if debug:
-            out[0] = undefined_name  # noqa: F821
-        if kind == "int":
-            out.no_such_attribute()
-        elif kind == "float":
-            out[0] = 1
-        if none is None:
-            out[1] = 2
-        else:
-            out[1] = none[0]
-        if x.dtype == device.float32:
-            out[2] = x[0]
-        else:
-            out[2] = "text"
-        if x.ndim > 1:
-            out[3] = x[0, 0]
-        else:
-            out[3] = 4
-        while debug:
-            out[4] = undefined_name  # noqa: F821
-        out[4] = 5 if not debug else undefined_name  # noqa: F821
-        out[5] = debug and undefined_name or 6  # noqa: F821
-        if GLOBAL_INT > 4 or undefined_name:  # noqa: F821
-            out[6] = 7
-        if isinstance_like(x):
-            out[7] = 8
-
-    out = stream.empty(8, np.int32)
-    stream.launch(kernel, stream.array(np.array([3.5], np.float32)), None, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-
-
-def isinstance_like(x):
-    return x.dtype is device.float32 and x.ndim == 1
 
 
 def test_a_constant_branch_leaves_no_trace():
@@ -407,23 +215,6 @@ def test_const_expr_parameters_must_be_constants():
     assert "'n'" in error.reason and "constant expression" in error.reason and error.help
 
 
-def test_operators_on_fixed_format_constants_give_constants(stream):
-    five, narrow, tenth = np.int32(5), np.uint8(200), np.float32(0.1)
-
-    @device.kernel
-    def kernel(out):
-        lengths = (five + 1, device.warp_size // 2, abs(-five), min(five, 3), int(five) << 1, five**2, ~-five)
-        wrapped = (narrow + narrow, narrow * narrow, -narrow, narrow << 1, five - np.int32(-(2**31)) & 7)
-        for k, length in enumerate(lengths + wrapped):
-            out[k] = len(device.local_array(length, np.int8))
-        out[12] = 1 if five > 3 and five % 2 == 1 and tenth == 0.1 and tenth < five else undefined  # noqa: F821
-
-    out = stream.empty(13, np.int32)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [6, 16, 5, 3, 10, 25, 4, 144, 64, 56, 144, 5, 1]
-    assert "300 does not fit uint8" in refusal(device.func(lambda: min(narrow, 300))).reason
-
-
 @pytest.mark.parametrize("dtype", [device.bfloat16, device.float8e5m2])
 def test_narrow_floats_meet_ints_of_more_than_64_bits(stream, dtype):
     large = np.uint64(2**63)
@@ -440,42 +231,6 @@ def test_narrow_floats_meet_ints_of_more_than_64_bits(stream, dtype):
     for number in (dtype(1), np.float64(1)):
         reason = refusal(device.func(lambda number=number: number < 2**2000)).reason
         assert "does not fit" in reason, reason
-
-
-def test_constant_indices_of_tuples_of_different_things(stream):
-    @device.kernel
-    def kernel(out):
-        t = (10, 2.5, (30, 40))
-        k = 1
-        out[0] = t[0]
-        out[1] = t[k]
-        out[2] = t[-1][k - 1]
-        out[3] = t[GLOBAL_INT - 3][-1]
-        out[4] = GLOBAL_TUPLE[True]
-
-    out = stream.empty(5, np.float32)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [10, 2.5, 30, 40, 2.5]
-
-    assert "no common type" in refusal(device.func(lambda t, k: t[k]), (1, (2,)), 1).reason
-    assert "2" in refusal(device.func(lambda t: t[2]), (1, 2)).reason
-
-
-@device.kernel
-def from_text(x, out):
-    lowest = float("-inf")
-    for i in range(len(x)):
-        lowest = max(lowest, x[i])
-    out[0] = lowest
-    out[1] = float("nan")
-    out[2] = int("ff", 16) + int("12")
-    out[3] = complex("1+2j").imag
-    out[4] = np.float32("1.5") * np.int8("-3")
-
-
-def test_text_that_spells_a_number_is_a_constant(stream):
-    result = stream.run(from_text, np.array([-3, -2], np.float32), poison(5, np.float64))[-1]
-    assert np.isnan(result[1]) and result[[0, 2, 3, 4]].tolist() == [-2, 267, 2, -4.5]
 
 
 # What constants hold

@@ -318,16 +318,6 @@ def of_whole_numbers(x, y, out):
         out[7, i] = math.comb(33, abs(b) % 34)
 
 
-def test_frexp_of_a_builtin_float(stream):
-    @device.kernel
-    def kernel(x, out):
-        out[0], out[1] = math.frexp(x * 2)
-
-    out = stream.empty(2, np.float32)
-    stream.launch(kernel, 3.0, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [0.75, 3]
-
-
 @pytest.mark.parametrize("name", ["int32", "int64"])
 def test_functions_of_integers(stream, name):
     numbers = [*range(-6, 34), 1000, 65535, 2**31 - 1, 46340, 12345]

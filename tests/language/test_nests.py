@@ -1,10 +1,10 @@
-"""Loop strength reduction of LLVM, which is off if an inner loop starts from a value that an outer one changes."""
+"""What LLVM does to loops: strength reduction, and the unrolling of loops whose trip count is not known."""
 
 import concurrent.futures
 
 import numpy as np
 import pytest
-from ir_helpers import job, ptx_of, stage
+from ir_helpers import define, job, ptx_of, stage
 
 import cuda_device as device
 from cuda_device.codegen.gpu import nvptx
@@ -95,6 +95,39 @@ def runs(x, y, starts):
 def test_which_loops_llvm_reduces(kernel, count, reduces):
     arguments = [np.zeros((9, 9)), np.zeros(9), 9] if kernel is along else [np.zeros(9, int)] * count
     assert loop_addresses.wants_strength_reduction(stage("device", kernel, *arguments)) is reduces
+
+
+@device.kernel
+def several(x, y, n):
+    """Three loops of unknown trip counts, and a loop of three iterations over a local array."""
+    total, parts = x[n], device.local_array(3, device.float32)
+    for i in range(n):
+        total = total * 0.5 + x[i]
+    for i in range(n):
+        total = total * 1.5 + x[i]
+    for i in range(n):
+        total = total * 2.5 + x[i]
+    for j in range(3):
+        parts[j] = total * j
+    y[n] = parts[0] + parts[1] * parts[2]
+
+
+@pytest.mark.parametrize(("most", "loads"), [(9, 1 + 3 * 7), (3, 1 + 3)])
+def test_many_loops_are_unrolled_only_if_their_trip_count_is_known(most, loads, monkeypatch):
+    """Otherwise LLVM unrolls them by four, with three iterations after the loop."""
+    monkeypatch.setattr(loop_addresses, "_MANY", most)
+    arguments = np.zeros(9, np.float32), np.zeros(9, np.float32), 5
+    assert loop_addresses.has_many_loops(stage("device", several, *arguments)) is (most == 3)
+    ptx = stage("ptx", several, *arguments)
+    assert ptx.count("ld.global") == loads
+    assert ".local" not in ptx
+
+
+def test_branches_are_not_loops():
+    kernel = define("def k(x):\n" + 200 * "    if x[0]: x[0] = x[1]\n")
+    module = stage("device", kernel, np.zeros(9))
+    assert len(module.main.blocks) > 128
+    assert not loop_addresses.has_many_loops(module)
 
 
 def emitted(text, reduce):

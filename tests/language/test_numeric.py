@@ -72,23 +72,6 @@ def test_a_python_int_has_32_bits_on_the_host():
             function(1 << 63)
 
 
-def test_a_python_int_has_32_bits_in_device_code(stream):
-    @device.kernel
-    def k(out, n):
-        out[0] = device.popc(n)
-        out[1] = device.clz(n)
-        out[2] = device.brev(n)
-        out[3] = device.ffs(n)
-        out[4] = device.popc(-1)
-        out[5] = device.brev(1)
-        out[6] = device.popc(len(out))
-        out[7] = device.clz(len(out))
-
-    out = stream.empty(8, np.int32)
-    stream.launch(k, out, 40, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [2, 26, 20 << 24, 4, 32, -(1 << 31), 1, 60]
-
-
 def ir(source, *arguments):
     return str(device.compile(source, *arguments, output="ir"))
 

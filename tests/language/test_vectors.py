@@ -125,19 +125,6 @@ def test_dim3_is_a_vector_of_uint32():
     assert issubclass(device.Dim3, uint32x3) and device.Dim3(4, 2, 1).y == 2
 
 
-def test_what_is_a_dim3(stream):
-    @device.kernel
-    def kernel(out, v, w):
-        out[0] = isinstance(device.thread_idx, device.Dim3) and isinstance(device.block_dim, uint32x3)
-        out[1] = isinstance(v, device.Dim3)
-        out[2] = isinstance(w, (int, device.Dim3)) or isinstance(w, float32x2)
-        out[3] = device.sizeof(T=device.align(t=device.Dim3, n=32))
-
-    out = stream.empty(4, np.int32)
-    stream.launch(kernel, out, device.Dim3(1, 2, 3), device.int32x3(1, 2, 3), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 1, 0, 12]
-
-
 # Layout
 
 
@@ -212,21 +199,6 @@ def members(v, k, out):
 def test_members(stream, k):
     out = stream.run(members, float32x4(1, 2, 3, 4), k, poison(10, np.float32))
     assert out.tolist() == [1, 2, 4, [1, 2, 3, 4][k], 1234, 4, 10, 1, 1, 11]
-
-
-ORIGIN = float32x2(0.5, 0.25)
-
-
-@device.kernel
-def conversions(out, i):
-    out[0] = int32x2(1.9, i + 0.75).x
-    out[1] = int32x2(1.9, i + 0.75).y
-    out[2] = (ORIGIN * 2).x
-    out[3] = float32x2(True, i).x
-
-
-def test_constructors_convert_and_constants_are_known(stream):
-    assert stream.run(conversions, poison(4, np.float32), 3).tolist() == [1, 3, 1, 1]
 
 
 @device.func

@@ -206,22 +206,6 @@ def test_assignment_to_slices(stream, statement, expected):
     assert x.tolist() == a.tolist()
 
 
-def test_rows_and_elements_are_unpacked(stream):
-    @device.kernel
-    def kernel(points, out):
-        i = device.tid(1)
-        x, y, z = points[i]
-        first, second = points
-        (a, _, _), (_, _, b) = first, points[-1]
-        out[i] = x * 100 + y * 10 + z + first[1] - second[1] + a * b
-        for u, v, _ in points:
-            out[i] += u * v
-
-    points, out = np.arange(6, dtype=np.float32).reshape(2, 3), stream.empty(2, np.float32)
-    stream.launch(kernel, stream.array(points), out, grid=1, block=2)
-    assert stream.numpy(out).tolist() == [12 - 3 + 12, 345 - 3 + 12]
-
-
 def test_slices_of_shared_arrays(stream):
     @device.kernel
     def rotate(x):

@@ -536,7 +536,10 @@ def try_to_compile(source: str, types: Any, **names: Any) -> str:
 WORLD = {"TABLE": np.ones((2, 2)), "NAMES": ["a"], "NUMBER": 5}
 
 
-LATER = [pytest.param(range(i, i + 100), marks=pytest.mark.long) for i in range(100, 1000, 100)]
+LATER = [
+    pytest.param(range(i, i + 100), marks=[pytest.mark.long, *[pytest.mark.nightly] * (i > 200)])
+    for i in range(100, 1000, 100)
+]
 
 
 @pytest.mark.parametrize("seeds", [range(50), range(50, 100), *LATER], ids=lambda seeds: f"{seeds[0]}")

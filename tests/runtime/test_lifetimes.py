@@ -7,11 +7,12 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
+from at_once import at_once
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
@@ -128,30 +129,21 @@ def test_memory_of_a_gpu_is_bounded(same):
 
 
 def test_threads_launch_and_start_at_once():
-    errors = []
     shared_x, shared_y = np.ones(256, np.float32), np.zeros(256, np.float32)
     step = device.prepare(add_one, shared_x, shared_y, grid=1, block=256, stream=device.cpu_stream())
 
     def work(number):
         dtype = (np.float32, np.float64, np.int32, np.int16)[number % 4]
-        try:
-            for i in range(200):
-                x, y = np.full(256, number + i, dtype), np.zeros(256, dtype)
-                device.launch(add_one, x, y, grid=1 + i % 3, block=256, stream=device.cpu_stream())
-                assert (y == number + i + 1).all()
-                step()
-                assert (shared_y == 2).all()
-                step(x=y, y=y)
-                assert (y == number + i + 2).all()
-        except BaseException as error:
-            errors.append(error)
+        for i in range(200):
+            x, y = np.full(256, number + i, dtype), np.zeros(256, dtype)
+            device.launch(add_one, x, y, grid=1 + i % 3, block=256, stream=device.cpu_stream())
+            assert (y == number + i + 1).all()
+            step()
+            assert (shared_y == 2).all()
+            step(x=y, y=y)
+            assert (y == number + i + 2).all()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    at_once(partial(work, number) for number in range(8))
 
 
 # Modules lose their names when the process ends, the last one first: what an early one has outlives ours.

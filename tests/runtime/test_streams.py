@@ -4,11 +4,11 @@ import gc
 import logging
 import subprocess
 import sys
-import threading
 import weakref
 
 import numpy as np
 import pytest
+from at_once import at_once
 from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
 
 import cuda_device as device
@@ -354,11 +354,7 @@ def test_many_threads_retain_on_one_stream(gpu):
 
     # The fake keeps one stack of contexts: all threads have the same current one.
     driver.ensure_context()
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([work] * 4)
     stream.synchronize()
     gc.collect()
     assert len(dead) == 800

@@ -1,15 +1,15 @@
 """`Dialect`: the interface between the emitters and the backends, which write LLVM IR for different machines.
 
-The dialect writes pointers, functions, special registers, barriers and shared memory; the emitters do not depend on the machine
-otherwise. Each method returns text, in which new names begin with the name of its result. The dialects are
+The dialect writes pointers and functions, and has the emitters of the operations that each machine writes in its own way, such as
+barriers and reads of special registers. The other emitters do not depend on the machine. The dialects are
 `codegen/gpu/nvptx_dialect` and `cpu/cpu_dialect`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError
@@ -20,6 +20,9 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.layout import WIDEST_ACCESS, size_of
 from cuda_device.types.model import Number, Ref, Space
+
+Emitter = Callable[[Any, Op], None]
+"""Writes an operation with the writer of its function (`llvm_writer.FunctionWriter`)."""
 
 # LLVM's names. Consume is acquire, as in all compilers.
 LLVM_ORDERS = {
@@ -32,44 +35,18 @@ LLVM_ORDERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A read-modify-write of a `number`. `pointer` and `value` include their types; `is_used` is for the previous value."""
-
-    operation: str
-    number: Number
-    space: Space
-    pointer: str
-    value: str
-    order: Order
-    scope: Scope
-    is_used: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Wide:
-    """An atomic access to 16 bytes. `pointer` and the `value` to store ("" for a load) include their types."""
-
-    space: Space
-    pointer: str
-    value: str
-    order: Order
-    scope: Scope
-
-
 PAIR = "<2 x i64>"
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
-    """A convergent operation. `result` ("" if there is none) and `operands` include their types."""
+class AtomicAccess:
+    """An atomic access, a read-modify-write or one to 16 bytes. `pointer` and `value` ("" for a load) include their types."""
 
-    code: OpDef
-    kind: str
-    place: int
-    label: str
-    result: str
-    operands: tuple[str, ...]
+    space: Space
+    pointer: str
+    value: str
+    order: Order
+    scope: Scope
 
 
 # The layout of shared arrays
@@ -174,56 +151,24 @@ class Dialect(ABC):
         return ()
 
     @abstractmethod
-    def register(self, name: str, result: str) -> str:
-        """Reads a special register."""
-
-    @abstractmethod
-    def timer(self, name: str, result: str) -> str:
-        """Reads `clock64` or `globaltimer`."""
-
-    @abstractmethod
-    def convergent(self, meeting: Meeting) -> tuple[str, str]:
-        """A convergent operation, and the label of the block that continues, or "" if it is the same block."""
-
-    @abstractmethod
-    def shared(self, number: int | None, result: str) -> tuple[str, str]:
-        """Text, and the address of a shared array, or (None) of dynamic shared memory."""
-
-    @abstractmethod
-    def grid_word(self, result: str, cluster: bool) -> str:
-        """The address of the counter for barriers of a cooperative launch, or on the CPU of a cluster."""
-
-    @abstractmethod
-    def in_cluster(self, address: str, rank: str, result: str) -> str:
-        """The same address in the shared memory of another block of the cluster."""
+    def emitters(self) -> dict[OpDef, Emitter]:
+        """The emitters of the operations that depend on the machine."""
 
     def sync_scope(self, scope: Scope) -> str:
         """The scope of an atomic instruction."""
         return ""
 
     @abstractmethod
-    def update(self, update: Update, result: str) -> str:
-        """A read-modify-write."""
+    def update(self, operation: str, number: Number, access: AtomicAccess, result: str, is_used: bool) -> str:
+        """A read-modify-write of a number, whose previous value is the `result`, which may be unused."""
 
     @abstractmethod
-    def wide(self, wide: Wide, result: str) -> str:
+    def wide(self, access: AtomicAccess, result: str) -> str:
         """An atomic access to 16 bytes."""
-
-    def pause(self, nanoseconds: str) -> str:
-        """Waits for a short time. On the CPU, the `yield` after it lets other threads run."""
-        return ""
 
     @abstractmethod
     def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """Reports to the host that this thread failed, with up to two integers of 64 bits."""
-
-    def trace(self, place: int, event: str, value: str, done: str) -> str:
-        """Reports an event to the race detector. Addresses in shared memory are offsets."""
-        return ""
-
-    @abstractmethod
-    def exit_thread(self, function: Function) -> str:
-        """Ends the thread."""
 
     @abstractmethod
     def library(self, stem: str, type: Number) -> str:
@@ -236,10 +181,6 @@ class Dialect(ABC):
     def text(self, text: str) -> str:
         """The address of a text in the code."""
         raise NotImplementedError(text)
-
-    def has_stack_room(self, result: str) -> str:
-        """Defines `result`: whether the stack has room for another call. On a GPU, the driver ensures that."""
-        return f"  {result} = icmp eq i32 0, 0\n"
 
     def runner(self, parameters: Sequence[str]) -> str:
         """The text after the functions, which runs a kernel with these parameters on the CPU."""

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from cuda_device.cache import sha256
-from cuda_device.codegen.emit.dialect import Dialect
+from cuda_device.codegen.emit.dialect import Dialect, Emitter
 from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.errors import Location
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
-from cuda_device.ir.ops import Effect
-from cuda_device.optimise import points_to
+from cuda_device.ir.ops import Effect, OpDef
+from cuda_device.optimise import loop_addresses, points_to
 from cuda_device.types import model
 from cuda_device.types.layout import align_of, float_bits, leaves, size_of
 
@@ -140,6 +140,11 @@ class Metadata:
         """The number of a node with this text."""
         return f"!{self.nodes.setdefault(text, _FIRST + len(self.nodes))}"
 
+    def rolled_loop(self) -> str:
+        """A node for one loop, which keeps LLVM from unrolling it if its trip count is known only when it runs."""
+        rule = self.node('!{!"llvm.loop.unroll.runtime.disable"}')
+        return self.node(f"distinct !{{!{_FIRST + len(self.nodes)}, {rule}}}")
+
     def _file(self, path: str) -> str:
         # PTX cannot have quotation marks in names.
         folder, name = os.path.split(path.replace('"', "'") or "<unknown>")
@@ -253,8 +258,8 @@ class TypeTexts(dict[model.Type | None, str]):
 class ModuleWriter:
     """The state that the functions of a module share: the dialect, options, and declarations."""
 
-    def __init__(self, dialect: Dialect, options: Options) -> None:
-        self.dialect = dialect
+    def __init__(self, dialect: Dialect, options: Options, emitters: Mapping[OpDef, Emitter]) -> None:
+        self.dialect, self.emitters = dialect, emitters
         flags = [name for name in options.fastmath if name in LLVM_FLAGS]
         self.relaxed = "".join(f" {flag}" for flag in flags)
         """The fast-math flags of operations on floats; `fuse` are those of sums and products."""
@@ -269,6 +274,7 @@ class ModuleWriter:
             options.debug * dialect.dwarf,
         )
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
+        self.keeps_loops_rolled = dialect.is_gpu and loop_addresses.has_many_loops(dialect.module)
         self.declared: set[str] = set()
         self.library: set[str] = set()
 

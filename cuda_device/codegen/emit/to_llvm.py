@@ -13,22 +13,22 @@ differences between machines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from cuda_device.codegen.emit import llvm_writer
-from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Dialect, Meeting, Update, Wide
+from cuda_device.codegen.emit.dialect import LLVM_ORDERS, AtomicAccess, Dialect, Emitter
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter, float_suffix, literal
 from cuda_device.device.lowering import Lowering, number_in
 from cuda_device.device.numeric import BY_NAME as MATH
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import predecessors
+from cuda_device.ir.dominance import back_edges, predecessors
 from cuda_device.ir.nodes import Block, Edge, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Space, Vector
+from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Vector
 
 # The orders of a compare-and-swap that fails.
 _FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
@@ -45,14 +45,15 @@ def _atomic_number(reference: Value) -> Number:
     return number
 
 
-def _ordered(op: Op) -> tuple[Order, Scope]:
-    return Order(op.attributes["memory"]), Scope(op.attributes["scope"])
-
-
 def _how(writer: FunctionWriter, op: Op) -> tuple[str, str]:
     """LLVM's scope and order of an operation."""
-    order, scope = _ordered(op)
-    return writer.dialect.sync_scope(scope), LLVM_ORDERS[order]
+    return writer.dialect.sync_scope(Scope(op.attributes["scope"])), LLVM_ORDERS[Order(op.attributes["memory"])]
+
+
+def _access(writer: FunctionWriter, op: Op, value: str = "") -> AtomicAccess:
+    reference = op.operands[0]
+    order, scope = Order(op.attributes["memory"]), Scope(op.attributes["scope"])
+    return AtomicAccess(_reference(reference).space, writer.typed(reference), value, order, scope)
 
 
 def _number_bits(writer: FunctionWriter, value: Value) -> str:
@@ -81,12 +82,10 @@ def _from_bits(writer: FunctionWriter, op: Op, bits: str) -> None:
 def _wide(writer: FunctionWriter, op: Op) -> bool:
     """Writes an atomic access to 16 bytes; returns False for any other."""
     reference, *values = op.operands
-    type = _reference(reference)
-    if not isinstance(getattr(type.pointee, "dtype", None), Vector):
+    if not isinstance(getattr(_reference(reference).pointee, "dtype", None), Vector):
         return False
-    value = writer.typed(values[0]) if values else ""
-    result = writer.fresh() if values else writer.name(op.result)
-    writer.lines.append(writer.dialect.wide(Wide(type.space, writer.typed(reference), value, *_ordered(op)), result))
+    access = _access(writer, op, writer.typed(values[0]) if values else "")
+    writer.lines.append(writer.dialect.wide(access, writer.fresh() if values else writer.name(op.result)))
     return True
 
 
@@ -122,11 +121,10 @@ def _cas(writer: FunctionWriter, op: Op) -> None:
 def _update(writer: FunctionWriter, op: Op) -> None:
     """An exchange is one of the number's bits."""
     reference, value = op.operands
-    number, space, operation = _atomic_number(reference), _reference(reference).space, op.attributes["operation"]
-    operand = _number_bits(writer, value) if operation == "exch" else writer.typed(value)
-    update = Update(operation, number, space, writer.typed(reference), operand, *_ordered(op), op.result in writer.used)
+    number, operation = _atomic_number(reference), op.attributes["operation"]
+    access = _access(writer, op, _number_bits(writer, value) if operation == "exch" else writer.typed(value))
     result = writer.fresh()
-    writer.lines.append(writer.dialect.update(update, result))
+    writer.lines.append(writer.dialect.update(operation, number, access, result, op.result in writer.used))
     if operation == "exch":
         _from_bits(writer, op, result)
     else:
@@ -174,9 +172,6 @@ def c_format(op: Op) -> str:
 
 
 REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
-
-
-Emitter = Callable[[FunctionWriter, Op], None]
 
 
 # Constants and calls
@@ -393,7 +388,7 @@ def _convert_float8(writer: FunctionWriter, op: Op) -> None:
     else:
         result = float8.rounded(build, operand, number_in(op.result), writer.dialect.has_float8)
     for part in build.block.ops:
-        EMITTERS[part.code](writer, part)
+        writer.module.emitters[part.code](writer, part)
     writer.names[op.result] = writer.names[result]
 
 
@@ -447,32 +442,11 @@ def _store(writer: FunctionWriter, op: Op) -> None:
     writer.line(f"store {stored}, {writer.typed(reference)}, align {align}{says}")
 
 
-def _shared(writer: FunctionWriter, op: Op) -> None:
-    text, operand = writer.dialect.shared(op.attributes.get("number"), writer.fresh())
-    writer.lines.append(text)
-    writer.names[op.result] = operand
-
-
 def _variable(writer: FunctionWriter, op: Op) -> None:
     value = op.operands[0]
     name = writer.names[value] if value.type != BOOL else writer.temporary(f"zext i1 {writer.names[value]} to i8")
     memory = writer.variables[op.attributes["name"], value.type]
     writer.line(f"store {writer.module.memory_type(value.type)} {name}, ptr {memory}, align 8")
-
-
-# Threads
-
-
-def _meet(writer: FunctionWriter, op: Op) -> None:
-    """A convergent operation, which the dialect writes."""
-    kind = "now" if op.attributes.get("now") else op.attributes.get("kind", "")
-    place, label = op.attributes.get("place", 0), writer.fresh().removeprefix("%")
-    result = f"{writer.module.type(op.result.type)} {writer.name(op.result)}" if op.results else ""
-    text, label = writer.dialect.convergent(
-        Meeting(op.code, kind, place, label, result, tuple(map(writer.typed, op.operands)))
-    )
-    writer.lines.append(text)
-    writer.label = label or writer.label
 
 
 def _bits(writer: FunctionWriter, op: Op) -> None:
@@ -490,24 +464,6 @@ def _bits(writer: FunctionWriter, op: Op) -> None:
 def _report(writer: FunctionWriter, op: Op) -> None:
     status, place = REPORTS[op.attributes["status"]], op.attributes["place"]
     writer.lines.append(writer.dialect.report(status, place, [writer.names[value] for value in op.operands]))
-
-
-def _trace(writer: FunctionWriter, op: Op) -> None:
-    value, done = "0", "1"
-    if op.operands:
-        operand = op.operands[0]
-        if isinstance(operand.type, Ref):
-            value = writer.temporary(f"ptrtoint {writer.typed(operand)} to i64")
-            if operand.type.space is Space.SHARED:
-                base = writer.fresh()
-                writer.lines.append(writer.dialect.register("shared", base))
-                value = writer.temporary(f"sub i64 {value}, {writer.temporary(f'ptrtoint ptr {base} to i64')}")
-        else:
-            value = writer.temporary(f"zext {writer.typed(operand)} to i64")
-    if op.operands[1:]:
-        done = writer.temporary(f"zext {writer.typed(op.operands[1])} to i64")
-    place, event = op.attributes["place"], op.attributes["event"]
-    writer.lines.append(writer.dialect.trace(place, event, value, done))
 
 
 def _branch(writer: FunctionWriter, op: Op) -> None:
@@ -545,51 +501,24 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ),
     ops.LOAD: _load,
     ops.STORE: _store,
-    ops.SHARED: _shared,
-    ops.DYNAMIC_SHARED: _shared,
     ops.LOCAL: lambda w, op: None,  # `_allocas` has allocated it
     ops.CONSTANT: lambda w, op: w.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
-    ops.REGISTER: lambda w, op: w.lines.append(w.dialect.register(op.attributes["name"], w.name(op.result))),
-    ops.GRID_WORD: lambda w, op: w.lines.append(
-        w.dialect.grid_word(w.name(op.result), bool(op.attributes.get("cluster")))
-    ),
-    ops.IN_CLUSTER: lambda w, op: w.lines.append(
-        w.dialect.in_cluster(w.typed(op.operands[0]), w.typed(op.operands[1]), w.name(op.result))
-    ),
-    ops.TIMER: lambda w, op: w.lines.append(w.dialect.timer(op.attributes["name"], w.name(op.result))),
-    **dict.fromkeys(
-        (
-            ops.BARRIER,
-            ops.BARRIER_REDUCE,
-            ops.WARP_SYNC,
-            ops.WARP_VOTE,
-            ops.WARP_SHUFFLE,
-            ops.WARP_MATCH,
-            ops.WARP_REDUCE,
-            ops.WARP_ACTIVE,
-            ops.YIELD,
-        ),
-        _meet,
-    ),
     ops.BITS: _bits,
     ops.JUMP: lambda w, op: w.line(f"br label %{w.labels[op.successors[0].block]}"),
     ops.BRANCH: _branch,
     ops.UNREACHABLE: lambda w, _: w.line("unreachable"),
     ops.REPORT: _report,
-    ops.TRACE: _trace,
-    ops.EXIT: lambda w, _: w.line(w.dialect.exit_thread(w.function)),
     ops.ATOMIC_LOAD: _atomic_load,
     ops.ATOMIC_STORE: _atomic_store,
     ops.ATOMIC_CAS: _cas,
     ops.ATOMIC_UPDATE: _update,
     ops.FENCE: _fence,
-    ops.PAUSE: lambda w, op: w.lines.append(w.dialect.pause(w.typed(op.operands[0]))),
     ops.ADDRESS: lambda w, op: w.result(op, f"ptrtoint {w.typed(op.operands[0])} to i64"),
-    ops.ROOM: lambda w, op: w.lines.append(w.dialect.has_stack_room(w.name(op.result))),
     ops.PRINT: _print,
     ops.VARIABLE: _variable,
     **llvm_writer.EMITTERS,
 }
+"""The emitters of the operations that all machines write in the same way; `Dialect.emitters` has the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,7 +532,7 @@ class Llvm:
 
 def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     """Writes a device module. The options control floating-point arithmetic and debug information."""
-    writer = ModuleWriter(dialect, options)
+    writer = ModuleWriter(dialect, options, EMITTERS | dialect.emitters())
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
     types = () if dialect.is_gpu else tuple(writer.memory_type(param.type) for param in module.main.params)
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
@@ -627,6 +556,7 @@ def _function(writer: FunctionWriter) -> str:
         llvm_writer.write_truncated_parameter(writer, value)
     head, writer.label = writer.dialect.begin_function(function, result, parameters, memory + "".join(writer.lines))
     head = head.replace(" {\n", f"{location} {{\n", 1)
+    latches = {block for block, _ in back_edges(function.blocks)} if writer.module.keeps_loops_rolled else set()
     bodies = []
     for block in function.blocks:
         writer.lines = []
@@ -634,9 +564,11 @@ def _function(writer: FunctionWriter) -> str:
             writer.label = writer.labels[block]
         for op in block.ops:
             written = len(writer.lines)
-            EMITTERS[op.code](writer, op)
+            writer.module.emitters[op.code](writer, op)
             if writer.module.metadata.lines:
                 _locate(writer, op, written)
+        if block in latches:
+            writer.lines[-1] = writer.lines[-1].replace("\n", f", !llvm.loop {writer.module.metadata.rolled_loop()}\n")
         writer.ends[block] = writer.label
         bodies.append("".join(writer.lines))
     texts = [head, bodies[0]]

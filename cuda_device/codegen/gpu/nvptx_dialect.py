@@ -8,12 +8,12 @@ from typing import ClassVar
 from cuda_device.codegen.emit import llvm_writer, to_llvm
 from cuda_device.codegen.emit.dialect import (
     PAIR,
+    AtomicAccess,
     Dialect,
-    Meeting,
-    Update,
-    Wide,
+    Emitter,
     shared_size,
 )
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.codegen.gpu import report_text
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
@@ -43,56 +43,92 @@ _BARRIERS = {"count": "popc", "and": "and", "or": "or"}
 _SHUFFLES = {"idx": ("idx", 31), "up": ("up", 0), "down": ("down", 31), "xor": ("bfly", 31)}
 
 
-def _call(result: str, name: str, *operands: str) -> str:
-    """A call of a convergent intrinsic; `result` and the operands include their types."""
-    type, _, assigned = result.partition(" ")
-    called = f"call {type or 'void'} @llvm.nvvm.{name}({', '.join(operands)}) convergent\n"
-    return f"  {assigned} = {called}" if assigned else f"  {called}"
+def _call(type: str, name: str, *operands: str) -> str:
+    """A call of a convergent intrinsic, whose operands include their types."""
+    return f"call {type} @llvm.nvvm.{name}({', '.join(operands)}) convergent"
 
 
-def _shuffle(m: Meeting) -> str:
+def _operands(writer: FunctionWriter, op: Op) -> list[str]:
+    return list(map(writer.typed, op.operands))
+
+
+def _call_to(name: Callable[[str], str], first: tuple[str, ...] = (), step: int = 1) -> Emitter:
+    """The emitter of an operation that is one convergent intrinsic, whose name depends on the kind of the operation.
+
+    The operands are `first` and those of the operation; a `step` of -1 reverses the latter.
+    """
+
+    def emit(writer: FunctionWriter, op: Op) -> None:
+        type = writer.module.type(op.result.type)
+        writer.result(op, _call(type, name(op.attributes.get("kind", "")), *first, *_operands(writer, op)[::step]))
+
+    return emit
+
+
+def _shuffle(writer: FunctionWriter, op: Op) -> None:
     """`shfl.sync`, one for each half of a value of 64 bits."""
-    mask, value, lane = m.operands
-    instruction, end = _SHUFFLES[m.kind]
+    mask, value, lane = _operands(writer, op)
+    instruction, end = _SHUFFLES[op.attributes["kind"]]
 
-    def word(result: str, part: str) -> str:
-        return _call(f"i32 {result}", f"shfl.sync.{instruction}.i32", mask, f"i32 {part}", lane, f"i32 {end}")
+    def word(part: str) -> str:
+        return _call("i32", f"shfl.sync.{instruction}.i32", mask, f"i32 {part}", lane, f"i32 {end}")
 
-    type, result = m.result.split()
-    if type == "i32":
-        return word(result, value.removeprefix("i32 "))
-    low, high = f"{result}.low", f"{result}.high"
-    text = f"  {low} = trunc {value} to i32\n"
-    text += f"  {high}.down = lshr {value}, 32\n  {high} = trunc i64 {high}.down to i32\n"
-    for half in (low, high):
-        text += word(f"{half}.got", half) + f"  {half}.wide = zext i32 {half}.got to i64\n"
-    return text + f"  {high}.up = shl i64 {high}.wide, 32\n  {result} = or i64 {high}.up, {low}.wide\n"
+    if value.startswith("i32"):
+        writer.result(op, word(value.removeprefix("i32 ")))
+        return
+    low, down = writer.temporary(f"trunc {value} to i32"), writer.temporary(f"lshr {value}, 32")
+    high = writer.temporary(f"trunc i64 {down} to i32")
+    low, high = (writer.temporary(f"zext i32 {writer.temporary(word(half))} to i64") for half in (low, high))
+    writer.result(op, f"or i64 {writer.temporary(f'shl i64 {high}, 32')}, {low}")
 
 
-def _match(m: Meeting) -> str:
+def _match(writer: FunctionWriter, op: Op) -> None:
     """`match.sync`; `match.all` returns only the mask, which is 0 if the predicate is false."""
-    type, (_, result) = m.operands[1].split()[0], m.result.split()
-    if m.kind == "any":
-        return _call(m.result, f"match.any.sync.{type}", *m.operands)
-    text = (
-        f"  {result}.both = call {{ i32, i1 }} @llvm.nvvm.match.all.sync.{type}p({', '.join(m.operands)}) convergent\n"
-    )
-    return text + f"  {result} = extractvalue {{ i32, i1 }} {result}.both, 0\n"
+    operands = _operands(writer, op)
+    type = operands[1].split()[0]
+    if op.attributes["kind"] == "any":
+        writer.result(op, _call("i32", f"match.any.sync.{type}", *operands))
+    else:
+        both = writer.temporary(_call("{ i32, i1 }", f"match.all.sync.{type}p", *operands))
+        writer.result(op, f"extractvalue {{ i32, i1 }} {both}, 0")
 
 
-_WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
-    ops.BARRIER: lambda _: _call("", "barrier.cta.sync.aligned.all", "i32 0"),
-    ops.BARRIER_REDUCE: lambda m: _call(
-        m.result, f"barrier.cta.red.{_BARRIERS[m.kind]}.aligned.all", "i32 0", *m.operands
-    ),
-    ops.WARP_SYNC: lambda m: _call("", "bar.warp.sync", *m.operands),
-    ops.WARP_VOTE: lambda m: _call(m.result, f"vote.{'uni' if m.kind == 'eq' else m.kind}.sync", *m.operands),
+def _in_cluster(writer: FunctionWriter, op: Op) -> None:
+    """`mapa`, of a generic address."""
+    address, rank = _operands(writer, op)
+    writer.result(op, f"call ptr @llvm.nvvm.mapa(ptr {writer.temporary(f'addrspacecast {address} to ptr')}, {rank})")
+
+
+_GRID_WORD = "{ .reg .b32 %low, %high; mov.b32 %high, %envreg1; mov.b32 %low, %envreg2; mov.b64 $0, {%low, %high}; }"
+
+
+def _grid_word(writer: FunctionWriter, op: Op) -> None:
+    """The word that CUDA's cooperative groups use: the second one of the workspace of a cooperative launch."""
+    workspace = writer.temporary(f'call i64 asm "{_GRID_WORD}", "=l"()')
+    writer.result(op, f"inttoptr i64 {writer.temporary(f'add i64 {workspace}, 4')} to ptr addrspace(1)")
+
+
+def _timer(writer: FunctionWriter, op: Op) -> None:
+    """A special register, whose read is ordered with accesses to memory."""
+    writer.result(op, f'call i64 asm sideeffect "mov.u64 $0, %{op.attributes["name"]};", "=l,~{{memory}}"()')
+
+
+_EMITTERS: dict[OpDef, Emitter] = {
+    ops.WARP_SYNC: lambda w, op: w.line(_call("void", "bar.warp.sync", *_operands(w, op))),
+    ops.WARP_VOTE: _call_to(lambda kind: f"vote.{'uni' if kind == 'eq' else kind}.sync"),
     ops.WARP_SHUFFLE: _shuffle,
     ops.WARP_MATCH: _match,
-    ops.WARP_REDUCE: lambda m: _call(m.result, f"redux.sync.{m.kind}", *m.operands[::-1]),
-    ops.WARP_ACTIVE: lambda m: _call(m.result, "activemask"),
-    ops.YIELD: lambda _: "",
+    ops.WARP_REDUCE: _call_to(lambda kind: f"redux.sync.{kind}", step=-1),
+    ops.WARP_ACTIVE: _call_to(lambda _: "activemask"),
+    ops.YIELD: lambda w, op: None,
+    ops.PAUSE: lambda w, op: w.line(f"call void @llvm.nvvm.nanosleep({w.typed(op.operands[0])})"),
+    ops.TIMER: _timer,
+    ops.IN_CLUSTER: _in_cluster,
+    ops.GRID_WORD: _grid_word,
+    ops.ROOM: lambda w, op: w.result(op, "icmp eq i32 0, 0"),  # the driver ensures that the stack has room
+    ops.EXIT: lambda w, op: w.line("call void @llvm.nvvm.exit()\n  unreachable"),
 }
+_reduce = _call_to(lambda kind: f"barrier.cta.red.{_BARRIERS[kind]}.aligned.all", ("i32 0",))
 
 
 # The functions of float32 of which libdevice also has an approximate form.
@@ -199,99 +235,88 @@ class Nvptx(Dialect):
         more = self.definition(function) + _attributes(self.options, function.kernel)
         return f"{head} nounwind{more} {{\nb0:\n{allocas}", "b0"
 
-    def register(self, name: str, result: str) -> str:
+    def emitters(self) -> dict[OpDef, Emitter]:
+        """Intrinsics and inline PTX."""
+        return _EMITTERS | {
+            ops.REGISTER: self._register,
+            ops.SHARED: self._shared,
+            ops.DYNAMIC_SHARED: self._shared,
+            ops.BARRIER: self._barrier,
+            ops.BARRIER_REDUCE: self._barrier,
+        }
+
+    def _register(self, writer: FunctionWriter, op: Op) -> None:
         """A call of the intrinsic, with the range of its values."""
-        if name == "dynamic_shared_bytes" and self.moved:
-            return f"  {result}.all = call {_REGISTERS[name]}()\n  {result} = sub i32 {result}.all, {self.moved}\n"
-        return f"  {result} = call {_REGISTERS[name]}()\n"
+        name = op.attributes["name"]
+        call = f"call {_REGISTERS[name]}()"
+        is_moved = name == "dynamic_shared_bytes" and self.moved
+        writer.result(op, f"sub i32 {writer.temporary(call)}, {self.moved}" if is_moved else call)
 
-    def timer(self, name: str, result: str) -> str:
-        """A special register, whose read is ordered with accesses to memory."""
-        return f'  {result} = call i64 asm sideeffect "mov.u64 $0, %{name};", "=l,~{{memory}}"()\n'
-
-    def convergent(self, meeting: Meeting) -> tuple[str, str]:
-        """An intrinsic."""
-        of_block = meeting.code in (ops.BARRIER, ops.BARRIER_REDUCE)
-        check = report_text.meeting_check(meeting.place) if self.options.checked and of_block else ""
-        return check + _WRITERS[meeting.code](meeting), ""
-
-    def shared(self, number: int | None, result: str) -> tuple[str, str]:
+    def _shared(self, writer: FunctionWriter, op: Op) -> None:
         """A global variable in shared memory; the dynamic one begins after the static arrays."""
+        number = op.attributes.get("number")
         if self.moved:
             offset = self.moved if number is None else self.offsets[number]
-            return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {offset})"
-        return "", "@dynamic_shared" if number is None else f"@shared_{number}"
+            writer.names[op.result] = f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {offset})"
+        else:
+            writer.names[op.result] = "@dynamic_shared" if number is None else f"@shared_{number}"
 
-    def in_cluster(self, address: str, rank: str, result: str) -> str:
-        """`mapa`, of a generic address."""
-        own = f"  {result}.own = addrspacecast {address} to ptr\n"
-        return f"{own}  {result} = call ptr @llvm.nvvm.mapa(ptr {result}.own, {rank})\n"
-
-    def grid_word(self, result: str, cluster: bool) -> str:
-        """The word that CUDA's cooperative groups use: the second one of the workspace of a cooperative launch."""
-        code = "{ .reg .b32 %low, %high; mov.b32 %high, %envreg1; mov.b32 %low, %envreg2; mov.b64 $0, {%low, %high}; }"
-        address = f'  {result}.given = call i64 asm "{code}", "=l"()\n  {result}.at = add i64 {result}.given, 4\n'
-        return address + f"  {result} = inttoptr i64 {result}.at to ptr addrspace(1)\n"
+    def _barrier(self, writer: FunctionWriter, op: Op) -> None:
+        if self.options.checked:
+            writer.line(f"call void @device_meet(i32 {op.attributes['place']}) convergent")
+        if op.results:
+            _reduce(writer, op)
+        else:
+            writer.line(_call("void", "barrier.cta.sync.aligned.all", "i32 0"))
 
     def sync_scope(self, scope: Scope) -> str:
         """LLVM's scopes. The scope of one thread does not occur, because LLVM has no fence for it."""
         return {Scope.SYSTEM: "", Scope.DEVICE: ' syncscope("device")', Scope.BLOCK: ' syncscope("block")'}[scope]
 
-    def update(self, update: Update, result: str) -> str:
+    def update(self, operation: str, number: Number, access: AtomicAccess, result: str, is_used: bool) -> str:
         """Inline PTX, after a fence if it is sequentially consistent.
 
         If nothing reads the result and the operation does not acquire, it is a `red`, for which the thread does not wait. The
         assembler turns `atom` into `red` only if it has neither an order nor a scope.
         """
-        number = update.number
-        real = number.is_float and update.operation == "add"
-        letter = "f" if real else "b" if update.operation in _BITWISE else "u"
-        if number.signed and update.operation in ("max", "min"):
+        real = number.is_float and operation == "add"
+        letter = "f" if real else "b" if operation in _BITWISE else "u"
+        if number.signed and operation in ("max", "min"):
             letter = "s"
-        order, scope = _PTX_ORDERS.get(update.order, "acquire"), _PTX_SCOPES[update.scope]
-        where = f"{order}.{scope}{_PTX_SPACES[update.space]}.{update.operation}.{letter}{number.bits}"
+        order, scope = _PTX_ORDERS.get(access.order, "acquire"), _PTX_SCOPES[access.scope]
+        where = f"{order}.{scope}{_PTX_SPACES[access.space]}.{operation}.{letter}{number.bits}"
         register = ("d" if number.bits == 64 else "f") if real else "l" if number.bits == 64 else "r"
-        type = update.value.split()[0]
-        fence = f"  fence{self.sync_scope(update.scope)} seq_cst\n" if update.order is Order.SEQ_CST else ""
-        operands = f"({update.pointer}, {update.value})"
-        if not update.is_used and order in ("relaxed", "release") and update.operation != "exch":
+        type = access.value.split()[0]
+        fence = f"  fence{self.sync_scope(access.scope)} seq_cst\n" if access.order is Order.SEQ_CST else ""
+        operands = f"({access.pointer}, {access.value})"
+        if not is_used and order in ("relaxed", "release") and operation != "exch":
             return f'{fence}  call void asm sideeffect "red.{where} [$0], $1;", "l,{register},~{{memory}}"{operands}\n'
         code = f'"atom.{where} $0, [$1], $2;", "={register},l,{register},~{{memory}}"'
         return f"{fence}  {result} = call {type} asm sideeffect {code}{operands}\n"
 
-    def wide(self, wide: Wide, result: str) -> str:
+    def wide(self, access: AtomicAccess, result: str) -> str:
         """Inline PTX."""
-        order = "relaxed" if wide.order is Order.RELAXED else "release" if wide.value else "acquire"
-        where = f"{order}.{_PTX_SCOPES[wide.scope]}{_PTX_SPACES[wide.space]}.b128"
+        order = "relaxed" if access.order is Order.RELAXED else "release" if access.value else "acquire"
+        where = f"{order}.{_PTX_SCOPES[access.scope]}{_PTX_SPACES[access.space]}.b128"
         halves = [f"{result}.{half}" for half in ("low", "high")]
-        lines = [f"fence{self.sync_scope(wide.scope)} seq_cst"] if wide.order is Order.SEQ_CST else []
-        if wide.value:
-            lines += [f"{half} = extractelement {wide.value}, i32 {i}" for i, half in enumerate(halves)]
+        lines = [f"fence{self.sync_scope(access.scope)} seq_cst"] if access.order is Order.SEQ_CST else []
+        if access.value:
+            lines += [f"{half} = extractelement {access.value}, i32 {i}" for i, half in enumerate(halves)]
             code = f"mov.b128 %wide, {{$1, $2}};\\0A st.{where} [$0], %wide;"
-            operands = f"{wide.pointer}, i64 {halves[0]}, i64 {halves[1]}"
+            operands = f"{access.pointer}, i64 {halves[0]}, i64 {halves[1]}"
             lines.append(f'call void asm sideeffect "{_WIDE_REGISTER}{code} }}", "l,l,l,~{{memory}}"({operands})')
         else:
             code = f"ld.{where} %wide, [$2];\\0A mov.b128 {{$0, $1}}, %wide;"
-            both = f"{result}.both"
-            lines.append(
-                f'{both} = call {{ i64, i64 }} asm sideeffect "{_WIDE_REGISTER}{code} }}", "=l,=l,l,~{{memory}}"({wide.pointer})'
-            )
+            both, operands = f"{result}.both", f'"=l,=l,l,~{{memory}}"({access.pointer})'
+            lines.append(f'{both} = call {{ i64, i64 }} asm sideeffect "{_WIDE_REGISTER}{code} }}", {operands}')
             lines += [f"{half} = extractvalue {{ i64, i64 }} {both}, {i}" for i, half in enumerate(halves)]
             lines.append(f"{result}.first = insertelement {PAIR} poison, i64 {halves[0]}, i32 0")
             lines.append(f"{result} = insertelement {PAIR} {result}.first, i64 {halves[1]}, i32 1")
         return "".join(f"  {line}\n" for line in lines)
 
-    def pause(self, nanoseconds: str) -> str:
-        """`nanosleep`."""
-        return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
-
     def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """A call in kernels, and a trap in functions that are compiled for other programs."""
         return report_text.report_call(status, place, values) if self.module.main.kernel else report_text.TRAP
-
-    def exit_thread(self, function: Function) -> str:
-        """`exit`."""
-        return report_text.exit_thread()
 
     def library(self, stem: str, type: Number) -> str:
         """libdevice's names: `__nv_sinf`, `__nv_sin`, and the approximate `__nv_fast_sinf`."""

@@ -1,12 +1,12 @@
 """Rewrites PTX by two tables: peephole optimisations, and workarounds for bugs of NVIDIA's assemblers.
 
-    run(ptx)                 applies `PEEPHOLES`
+    apply_peepholes(ptx)     applies `PEEPHOLES`
     avoid_faults(ptx)        applies `WORKAROUNDS`
 
-The rows do what LLVM cannot express: a property of an instruction that only the assembler uses, or a form that the assembler
-recognises. A peephole names the kernels that it makes faster, measured on an H100 by leaving it out (`docs/optimisations.md`);
-one that does not gain at least 2 % on any kernel is removed. A workaround names the versions that have the bug; one whose
-versions `pyproject.toml` excludes is removed.
+They do what LLVM cannot express: a property of an instruction that only the assembler uses, or a form that the assembler
+recognises. A peephole states its gain, the time of a kernel on an H100 without it, relative to that with it
+(`docs/optimisations.md`); one that does not gain at least 2 % on any kernel is removed. A workaround states the versions that
+have the bug; one whose versions `pyproject.toml` excludes is removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from cuda_device.ir.dominance import recursive
-from cuda_device.lazy_dataclasses import dataclass
 
 _FUNCTION = re.compile(r"^(?=.*\.(?:entry|func)\b)", re.M)
 
@@ -29,28 +28,6 @@ def functions(ptx: str) -> list[str]:
 def by_function(ptx: str, change: Callable[[str], str]) -> str:
     """Changes each function of a module."""
     return "".join(map(change, functions(ptx)))
-
-
-@dataclass(frozen=True, slots=True)
-class Peephole:
-    """An optimisation of PTX. Programs without the text `guard` are not rewritten.
-
-    `gain` is the ratio of the times of kernels without and with it.
-    """
-
-    name: str
-    guard: str
-    rewrite: Callable[[str], str]
-    reason: str
-    gain: str
-
-
-def apply_peepholes(ptx: str) -> str:
-    """Applies all peephole optimisations."""
-    for row in PEEPHOLES:
-        if row.guard in ptx:
-            ptx = row.rewrite(ptx)
-    return ptx
 
 
 # Loop latches
@@ -70,7 +47,11 @@ _PAIR = re.compile(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
 
 
 def invert_latches(ptx: str) -> str:
-    """Replaces each such pair of branches by one, if nothing else uses its condition."""
+    """Replaces each such pair of branches by one, if nothing else uses its condition. Gain: convolution 1.34.
+
+    The assembler looks for loops to unroll before it inverts branches, and recognises only loops that end with a conditional
+    branch to their head. LLVM ends a loop with two branches if the exit block follows it.
+    """
     return by_function(ptx, _invert)
 
 
@@ -102,7 +83,12 @@ _UNROLLED = 4
 
 
 def mark_nounroll(ptx: str) -> str:
-    """Adds the pragma `nounroll` to unrolled loops that write to global memory or read shared memory."""
+    """Adds the pragma `nounroll` to unrolled loops that write to global memory or read shared memory. Gain: convolution 1.34.
+
+    The assembler unrolls a loop that LLVM has unrolled by 4 again, to 16 iterations. Sixteen loads followed by sixteen stores
+    evict the cache lines of other warps, and a loop over shared memory is short: on each entry, the unrolled code tests for
+    sixteen iterations, then for eight, and runs four. Loops that only read global memory gain from unrolling.
+    """
     return _LOOP.sub(_marked, ptx) if _is_unrolled(ptx) else ptx
 
 
@@ -127,59 +113,18 @@ _READS = re.compile(r"[\t ](?:atom|red|call|ld(?!\.(?:global\.nc|param|shared|lo
 
 
 def mark_no_allocate(ptx: str) -> str:
-    """Lets stores bypass the L1 cache if the kernel reads nothing that it writes."""
+    """Lets stores bypass the L1 cache if the kernel reads nothing that it writes. Gain: softmax 1.07.
+
+    A store would allocate a line of the cache, which is useless then. All loads of such a kernel are `ld.global.nc` (see
+    `Aliasing` in `codegen/emit/llvm_writer`).
+    """
     return ptx if _READS.search(ptx) else _STORE.sub("st.global.L1::no_allocate.", ptx)
-
-
-PEEPHOLES = (
-    Peephole(
-        "invert loop latches",
-        "\tbra.uni \t",
-        invert_latches,
-        "The assembler looks for loops to unroll before it inverts branches, and recognises only loops that end with a"
-        " conditional branch to their head. LLVM ends a loop with two branches if the exit block follows it.",
-        "convolution 1.34",
-    ),
-    Peephole(
-        "keep unrolled loops",
-        "bra \t",
-        mark_nounroll,
-        "The assembler unrolls a loop that LLVM has unrolled by 4 again, to 16 iterations. Sixteen loads followed by sixteen"
-        " stores evict the cache lines of other warps, and a loop over shared memory is short: on each entry, the unrolled code"
-        " tests for sixteen iterations, then for eight, and runs four. Loops that only read global memory gain from unrolling.",
-        "convolution 1.34",
-    ),
-    Peephole(
-        "store past the L1 cache",
-        "ld.global.nc",
-        mark_no_allocate,
-        "A store allocates a line of the L1 cache, which is useless if the kernel reads nothing that it writes. All loads are"
-        " then `ld.global.nc` (see `Aliasing` in `codegen/emit/llvm_writer`).",
-        "softmax 1.07",
-    ),
-)
-"""In this order."""
 
 
 # Workarounds for bugs of NVIDIA's assemblers
 #
 # A workaround costs an instruction or two. It is applied for all assemblers, because which one will read the text is not known
 # yet. Bugs that are avoided in LLVM IR are described in `codegen/emit/llvm_writer`.
-
-
-@dataclass(frozen=True, slots=True)
-class Workaround:
-    """A bug of assemblers, the versions that have it, and a test that shows it.
-
-    Programs without any of the texts `guards` are not rewritten.
-    """
-
-    name: str
-    fault: str
-    versions: str
-    test: str
-    guards: tuple[str, ...]
-    rewrite: Callable[[str], str]
 
 
 _SHARED = re.compile(r"^(\s*\.shared) \.align [1248] (?=\.b8 \S+\[(?:1[6-9]|[2-9]\d|\d{3,})\];)", re.M)
@@ -191,14 +136,6 @@ def align_shared(ptx: str) -> str:
     ptxas does the same. nvJitLink keeps the alignment of linked code, and splits wide loads.
     """
     return _SHARED.sub(r"\1 .align 16 ", ptx)
-
-
-def avoid_faults(ptx: str) -> str:
-    """Applies all workarounds."""
-    for row in WORKAROUNDS:
-        if any(map(ptx.__contains__, row.guards)):
-            ptx = row.rewrite(ptx)
-    return ptx
 
 
 # Stores of the low bits of floats
@@ -219,7 +156,11 @@ _BITS = {"%r": 32, "%rs": 16, "%rd": 64}
 
 
 def store_integers(ptx: str) -> str:
-    """Extracts the stored bits of floats by an integer instruction first."""
+    """Extracts the stored bits of floats by an integer instruction first. Bug of the driver's assembler, 580.
+
+    A store of the low bits of the result of a float instruction converts the number to an integer: for 3.0 it stores 3. LLVM
+    writes such stores for unaligned memory and for reinterpreted bits (`tests/device/test_alignment.py`).
+    """
     return by_function(ptx, _in_function) if _NARROW.search(ptx) else ptx
 
 
@@ -303,7 +244,10 @@ _MAY_PART = """\
 
 
 def complement_operands(ptx: str) -> str:
-    """Negates by `~x + 1` in functions with several signed minima or maxima."""
+    """Negates by `~x + 1` in functions with several signed minima or maxima. Bug of 12.9 to 13.3.
+
+    The minimum or maximum of three numbers (`VIMNMX3`) uses `x` for an operand `-x`.
+    """
 
     def change(body: str) -> str:
         return _NEGATION.sub(_COMPLEMENT.format(32), body) if len(_LEAST.findall(body)) > 1 else body
@@ -312,20 +256,29 @@ def complement_operands(ptx: str) -> str:
 
 
 def spell_short(ptx: str) -> str:
-    """Computes negations and absolute values of 16 bits by additions."""
+    """Computes negations and absolute values of 16 bits by additions. Bug of 12.9 to 13.2.
+
+    `-x` and `abs(x)` of 16 bits, extended to more bits, are 32768 for -32768.
+    """
     return _SHORT_SIZE.sub(_SIZE, _SHORT_NEGATION.sub(_COMPLEMENT.format(16), ptx))
 
 
 def load_bytes(ptx: str) -> str:
-    """Loads signed bytes of parameters without their sign, and then extends them."""
+    """Loads signed bytes of parameters without their sign, and then extends them. Bug of 12.9 to 13.4.
+
+    A negative signed byte that a function takes or returns in a register of 16 bits compares wrongly.
+    """
     return _BYTE.sub(r"\tld.param.b8 \t\1, \2;\n\tcvt.s16.s8 \t\1, \1;\n", ptx)
 
 
 def part_in_recursion(ptx: str) -> str:
-    """Puts a branch around each synchronising instruction of a module with recursion.
+    """Puts a branch around each synchronising instruction of a module with recursion. Bug of 12.9 to 13.5, the newest.
 
-    The branch is never taken, because each thread has a lane, but the assembler does not know that. A condition that it takes for
-    the same in all threads, such as a test of `activemask`, does not work.
+    A recursive function saves its caller's barrier registers in its frame and clears them, so threads that wait at such a
+    barrier continue without the others. An assembler that has the whole program assumes that the warp has converged there, and
+    shuffles, votes and barriers do not wait. With a branch around each of them that may diverge, it waits for the other threads
+    at run time. The branch is never taken, because each thread has a lane, but the assembler does not know that. A condition
+    that it takes for the same in all threads, such as a test of `activemask`, does not work.
     """
     calls = {name[1]: set(_CALLED.findall(body)) for body in functions(ptx) if (name := _NAME.search(body))}
     if not recursive(calls):
@@ -333,49 +286,35 @@ def part_in_recursion(ptx: str) -> str:
     return _MEETING.sub(lambda meeting: _MAY_PART.format(meeting=meeting[0]), ptx)
 
 
-WORKAROUNDS = (
-    Workaround(
-        "parts of floats",
-        "A store of the low bits of the result of a float instruction converts the number to an integer: for 3.0 it stores 3."
-        " LLVM writes such stores for unaligned memory and for reinterpreted bits.",
-        "the driver's assembler, 580",
-        "tests/device/test_alignment.py",
-        ("st.",),
-        store_integers,
-    ),
-    Workaround(
-        "negated operands of minima",
-        "The minimum or maximum of three numbers (`VIMNMX3`) uses `x` for an operand `-x`.",
-        "12.9 to 13.3",
-        "tests/codegen/test_workarounds.py::test_three_numbers_and_one_of_them_negated",
-        ("neg.s32",),
-        complement_operands,
-    ),
-    Workaround(
-        "short negations",
-        "`-x` and `abs(x)` of 16 bits, extended to more bits, are 32768 for -32768.",
-        "12.9 to 13.2",
-        "tests/codegen/test_workarounds.py::test_every_short_number_negated_and_its_size",
-        ("neg.s16", "abs.s16"),
-        spell_short,
-    ),
-    Workaround(
-        "signed bytes of functions",
-        "A negative signed byte that a function takes or returns in a register of 16 bits compares wrongly.",
-        "12.9 to 13.4",
-        "tests/codegen/test_workarounds.py::test_signed_bytes_of_functions",
-        ("ld.param.s8",),
-        load_bytes,
-    ),
-    Workaround(
-        "barriers in recursion",
-        "A recursive function saves its caller's barrier registers in its frame and clears them, so threads that wait at such a"
-        " barrier continue without the others. The assembler assumes that the warp has converged there, and shuffles, votes and"
-        " barriers do not wait. With a branch around each of them that may diverge, it waits for the other threads at run time.",
-        "12.9 to 13.5, the newest, if it has the whole program",
-        "tests/codegen/test_workarounds.py::test_threads_are_together_after_recursion",
-        ("call",),
-        part_in_recursion,
-    ),
+Rows = tuple[tuple[Callable[[str], str], tuple[str, ...]], ...]
+"""Rewritings, in their order, each with texts: programs without any of them are not rewritten."""
+
+PEEPHOLES: Rows = (
+    (invert_latches, ("\tbra.uni \t",)),
+    (mark_nounroll, ("bra \t",)),
+    (mark_no_allocate, ("ld.global.nc",)),
 )
-"""In this order."""
+WORKAROUNDS: Rows = (
+    (store_integers, ("st.",)),
+    (complement_operands, ("neg.s32",)),
+    (spell_short, ("neg.s16", "abs.s16")),
+    (load_bytes, ("ld.param.s8",)),
+    (part_in_recursion, ("call",)),
+)
+
+
+def apply_peepholes(ptx: str) -> str:
+    """Applies all peephole optimisations."""
+    return _rewritten(ptx, PEEPHOLES)
+
+
+def avoid_faults(ptx: str) -> str:
+    """Applies all workarounds."""
+    return _rewritten(ptx, WORKAROUNDS)
+
+
+def _rewritten(ptx: str, rows: Rows) -> str:
+    for rewrite, texts in rows:
+        if any(map(ptx.__contains__, texts)):
+            ptx = rewrite(ptx)
+    return ptx

@@ -58,13 +58,8 @@ def report_call(status: int, place: int, values: Sequence[str] = ()) -> str:
     return f"  call void @device_report(i32 {status}, i32 {place}, i64 {first}, i64 {second})\n"
 
 
-def meeting_check(place: int) -> str:
-    """A report, before a barrier, unless all threads of the block reach this barrier."""
-    return f"  call void @device_meet(i32 {place}) convergent\n"
-
-
 def meeting_definition(places: Sequence[int]) -> str:
-    """The function that `meet` calls, for barriers at these places.
+    """A function that is called before a barrier at one of these places, and reports unless all threads of the block reach it.
 
     It counts the threads by a barrier of its own, which the threads of a warp need not reach together. The threads then compare
     their places bit by bit.
@@ -103,11 +98,6 @@ def _compare_bit(bit: int) -> str:
   %equal.{bit} = or i1 %none.{bit}, %every.{bit}
   %same.{bit} = and i1 {before}, %equal.{bit}
 """
-
-
-def exit_thread() -> str:
-    """Ends the thread."""
-    return "call void @llvm.nvvm.exit()\n  unreachable"
 
 
 def report_definitions(symbol: str) -> str:

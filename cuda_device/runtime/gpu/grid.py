@@ -10,11 +10,9 @@ import operator
 from collections.abc import Container
 from typing import Any, NamedTuple
 
-from cuda_device.errors import CallError, LaunchError
+from cuda_device.errors import CallError, Index, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import vector_of
-
-Index = tuple[int, int, int]
 
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 MOST_THREADS = (1024, 1024, 64)

@@ -123,15 +123,15 @@ TOGETHER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("call", TOGETHER)
-def test_both_compilers_choose_the_instruction(call):
-    text = f"import cuda_device as device\ndef f(x):\n    v = x[0]\n    x[1] = device.int32(device.{call})"
+@pytest.mark.parametrize("target", ["sm_80", "sm_100"])
+def test_both_compilers_choose_the_instructions(target):
+    lines = "".join(f"    x[{i}] = device.int32(device.{call})\n" for i, call in enumerate(TOGETHER, 1))
+    text = f"import cuda_device as device\ndef f(x):\n    v = x[0]\n{lines}"
     function, array = exchange.abi.function_of("f", text, device.func), device.ArrayType(device.int32, 1)
-    for target in ("sm_80", "sm_100"):
-        ours = device.compile(function, array, output="ptx", target=target).code
-        for ptx in (ours, ptx_of(function, array, target=target)):
-            found = re.findall(r"\b(?:shfl|vote|bar|barrier|match|redux|activemask)\.[\w.:]+", ptx)
-            assert found == [TOGETHER[call]], target
+    ours = device.compile(function, array, output="ptx", target=target).code
+    for ptx in (ours, ptx_of(function, array, target=target)):
+        found = re.findall(r"\b(?:shfl|vote|bar|barrier|match|redux|activemask)\.[\w.:]+", ptx)
+        assert found == [*TOGETHER.values()]
 
 
 def test_what_llvm_7_cannot_say_is_refused():
@@ -317,15 +317,15 @@ def test_line_information_is_no_obstacle(target):
 
 
 @pytest.mark.parametrize("flag", [*FASTMATH, "fast"])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_every_flag_of_fast_mathematics_is_taken(flag, dtype):
-    """In front of functions, sums, quotients, negations and comparisons."""
+def test_every_flag_of_fast_mathematics_is_taken(flag):
+    """In front of functions, sums, quotients, negations and comparisons of every type."""
 
     @device.kernel(fastmath=[flag])
-    def k(x, out):
+    def k(arrays):
         i = device.tid(1)
-        v = np.floor(x[i]) + np.rint(x[i]) * device.fma(x[i], x[i], -x[i])
-        out[i] = -np.sqrt(abs(v)) / x[i] if v < x[i] else np.exp(v) - np.copysign(v, x[i])
+        for x, out in arrays:
+            v = np.floor(x[i]) + np.rint(x[i]) * device.fma(x[i], x[i], -x[i])
+            out[i] = -np.sqrt(abs(v)) / x[i] if v < x[i] else np.exp(v) - np.copysign(v, x[i])
 
-    x = np.ones(4, dtype)
-    assert device.compile(k, x, x, target="sm_80", output="ltoir").code.startswith(MAGIC)
+    arrays = tuple((np.ones(4, dtype),) * 2 for dtype in (np.float16, np.float32, np.float64))
+    assert device.compile(k, arrays, target="sm_80", output="ltoir").code.startswith(MAGIC)
