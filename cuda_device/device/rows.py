@@ -13,9 +13,8 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
@@ -23,6 +22,9 @@ from cuda_device.types.host import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 from cuda_device.types.promote import promote
+
+if TYPE_CHECKING:
+    from cuda_device.device.lowering import Lowering, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ class Typed:
 
 T = TypeVar("T")
 Infer = Callable[[Sequence[Known]], Typed]
-Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
-"""The operands are trees."""
+if TYPE_CHECKING:  # a launch needs no lowering, but the names of entities
+    Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
+    """The operands are trees."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
