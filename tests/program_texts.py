@@ -105,13 +105,18 @@ class Program:
 
     def _run_cases(self, stream: Any) -> None:
         for names in self._variants():
-            for line, call in self.calls or self.shared[-1].calls:
+            for line, call in self.cases:
                 expected, arguments = self._evaluate(call, names)
                 try:
                     self._run(stream, expected, arguments, names)
                 except Exception as error:
                     error.add_note(f"{self.path}:{line}: {call} {names or ''}")
                     raise
+
+    @property
+    def cases(self) -> list[tuple[int, str]]:
+        """Its own cases, or those of the nearest shared part that has some."""
+        return self.calls or next((part.calls for part in reversed(self.shared) if part.calls), [])
 
     def check_refusal(self) -> list[str]:
         """The lines of the message that says why it is refused."""
@@ -280,6 +285,8 @@ def read(path: Path) -> list[Program]:
                 programs.append(now)
         elif now is not None:
             _add(now, number, line)
+    for program in programs:
+        assert program.cases or program.results or program.types or program.message, f"{program} has no case"
     ids = [program.name for program in programs]
     assert len(ids) == len({*ids}), f"{path}: two programs are called {next(n for n in ids if ids.count(n) > 1)!r}"
     return programs

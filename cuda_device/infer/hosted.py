@@ -27,7 +27,7 @@ from cuda_device.infer.meanings import DictView, Keywords, Method, means
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.host import dtype_of_element
-from cuda_device.types.known import Known, constant, describe
+from cuda_device.types.known import Known, constant, describe, walk
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 
 if TYPE_CHECKING:
@@ -155,17 +155,13 @@ def key_of(key: Cell) -> object:
     except TypeError:
         can_be = False
     else:
-        can_be = not _has_bundle(key.known)
+        # A bundle is a list, a named tuple, a lambda or the like.
+        can_be = not any(isinstance(part.type, Bundle) for part in walk(key.known))
     if not can_be:
         raise CompileError(
             f"{key.known} cannot be a key of a dict", help="keys can be numbers, strings, and tuples of these"
         )
     return key.known.python
-
-
-def _has_bundle(known: Known) -> bool:
-    """Whether a value is or contains a bundle, such as a list, a named tuple or a lambda."""
-    return isinstance(known.type, Bundle) or any(map(_has_bundle, known.items))
 
 
 # The kind of all host objects

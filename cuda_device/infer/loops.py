@@ -35,6 +35,7 @@ from cuda_device.types.known import (
     is_narrow,
     of_type,
     tuple_of,
+    walk,
 )
 
 if TYPE_CHECKING:
@@ -166,7 +167,8 @@ def zipped(frame: Frame, parts: Sequence[Cell]) -> Cell:
     steps through them one by one, unless it is known at compile time which of the others have an item.
     """
     others = [part for part in parts if not isinstance(part.known.value, ListIterator)]
-    is_decided = len(others) < 2 and (others == parts[-1:] or not any(_has_generator(part.known) for part in others))
+    has_generator = any(isinstance(known.value, Generator) for part in others for known in walk(part.known))
+    is_decided = len(others) < 2 and (others == parts[-1:] or not has_generator)
     if is_decided or all(part.known.identity is None for part in parts):
         return frame.as_object(frame.bundle(Thing.ZIP, parts))
     if len(others) < len(parts):
@@ -176,10 +178,6 @@ def zipped(frame: Frame, parts: Sequence[Cell]) -> Cell:
         )
     parts = [part if part.known.identity is not None else frame.as_object(part) for part in parts]
     return frame.run(standard.zipped, *parts)
-
-
-def _has_generator(known: Known) -> bool:
-    return isinstance(known.value, Generator) or any(map(_has_generator, known.items))
 
 
 def _next_of_array(frame: Frame, _: Op, cell: Cell) -> Iteration:

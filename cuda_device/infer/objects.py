@@ -32,6 +32,7 @@ from cuda_device.types.known import (
     part,
     renamed,
     state_of,
+    walk,
 )
 from cuda_device.types.model import Array, Bundle, Number
 
@@ -140,17 +141,18 @@ def objects_among(frame: Frame, cells: Iterable[Cell]) -> dict[Identity, Cell]:
 
 def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell, State]]) -> dict[Identity, Cell] | None:
     """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
-    if not any(isinstance(state, Known) and state.items and _has_gaps(state) for _, state in pairs):
+    if not any(
+        isinstance(part.value, Gaps)
+        for _, state in pairs
+        if isinstance(state, Known) and state.items
+        for part in walk(state)
+    ):
         return None
     found: dict[Identity, Cell] = {}
     for cell, state in pairs:
         if isinstance(state, Known):
             found |= objects_in(frame, cell, state)
     return found
-
-
-def _has_gaps(known: Known) -> bool:
-    return isinstance(known.value, Gaps) or any(_has_gaps(item) for item in known.items if item.items)
 
 
 def return_value(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:

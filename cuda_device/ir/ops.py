@@ -2,8 +2,8 @@
 
 A row lists the levels at which the operation is legal, the numbers of its operands and results, its attributes, and its side
 effects. The printer, the parser and the verifier read the rows. `infer/engine` and `lower` have a rule for each row of their
-level, and `codegen/emit/to_llvm` has an emitter for each row of the device level (tests compare the sets). To add an operation,
-write a row here, a rule in the pass that creates it, and an emitter.
+level, and `codegen/emit/to_llvm` or each dialect has an emitter for each row of the device level (tests compare the sets). To add
+an operation, write a row here, a rule in the pass that creates it, and an emitter.
 
 The levels follow each other:
 

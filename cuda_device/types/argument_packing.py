@@ -86,8 +86,8 @@ def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
 
 def _packing(parameters: Sequence[model.Type]) -> Packing:
     """The packing of parameters, each of which has the alignment of its type."""
-    leaf_types, codes, form, offsets, places = [], [], "=", [], []
-    end = 0
+    leaf_types, codes, texts, offsets, places = [], [], ["="], [], []
+    end = packed = 0  # of the structure, and of its leaves
     for type in parameters:
         start = -(-end // align_of(type)) * align_of(type)
         offsets.append(start)
@@ -95,12 +95,13 @@ def _packing(parameters: Sequence[model.Type]) -> Packing:
             leaf_types.append(access.type)
             codes.append(code_of(access.type))
             places.append(start + access.offset)
-            form += f"{places[-1] - struct.calcsize(form)}x{codes[-1]}"
+            texts.append(f"{places[-1] - packed}x{codes[-1]}")
+            packed = places[-1] + size_of(access.type)
         end = start + size_of(type)
-    form += f"{end - struct.calcsize(form)}x"
+    texts.append(f"{end - packed}x")
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
     odd = {i: n for i, n in enumerate(leaf_types) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
-    return Packing(struct.Struct(form), tuple(offsets), tuple(places), tuple(codes), singles, odd)
+    return Packing(struct.Struct("".join(texts)), tuple(offsets), tuple(places), tuple(codes), singles, odd)
 
 
 _NO_ALIGNMENT = 1  # for accesses to one number each

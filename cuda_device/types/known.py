@@ -301,6 +301,16 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
     return constant(value, where)
 
 
+def walk(known: Known) -> Iterator[Known]:
+    """A value and all its parts, at any depth."""
+    yield known
+    for item in known.items:
+        if item.items:
+            yield from walk(item)
+        else:  # most items of long tuples are numbers
+            yield item
+
+
 def objects(known: Known) -> Iterator[Known]:
     """The mutable objects in a value."""
     if known.identity is not None:

@@ -167,74 +167,7 @@ def test_chained_comparisons(stream, types):
     assert stream.numpy(out).tolist() == [[int(v) for v in row] for row in expected]
 
 
-def test_a_chain_computes_its_middle_once_and_stops_early(stream):
-    def count(x, out):
-        out[0] += 1
-        return x
-
-    @device.kernel
-    def kernel(n, out, results):
-        results[0] = 0 < count(n, out) < 10
-        results[1] = 5 < n < count(n, out)  # n is 3: the second comparison is not made
-
-    out, results = stream.array(np.zeros(1, np.int32)), stream.empty(2, np.uint8)
-    stream.launch(kernel, 3, out, results, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1]
-    assert stream.numpy(results).tolist() == [1, 0]
-
-
-def test_short_circuits_keep_what_they_guard_from_running(stream):
-    def touch(out, k):
-        out[k] += 1
-        return True
-
-    @device.kernel
-    def kernel(x, out):
-        n = len(x)
-        i = 5
-        if i < n and x[i] > 0:  # must not read x[5]
-            touch(out, 0)
-        if i >= n or x[i] > 0:
-            touch(out, 1)
-        if x[0] > 100 and touch(out, 2):
-            touch(out, 3)
-        if x[0] < 100 or touch(out, 4):
-            touch(out, 5)
-        y = touch(out, 6) if x[0] > 100 else touch(out, 7)
-        if not (y and touch(out, 8)):
-            touch(out, 9)
-
-    out = stream.array(np.zeros(10, np.int32))
-    stream.launch(kernel, stream.array(np.array([1], np.int32)), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [0, 1, 0, 0, 0, 1, 0, 1, 1, 0]
-
-
 # Tuples and identity
-
-
-def test_tuples_compare_element_by_element(stream):
-    @device.kernel
-    def kernel(a, b, out):
-        s, t = (a[0], a[1]), (b[0], b[1])
-        out[0] = s == t
-        out[1] = s != t
-        out[2] = (a[0], 2.5) == (b[0], 2.5)
-        out[3] = (a[0], 1) == (b[0], 2)
-        out[4] = s == (a[0],)
-        out[5] = s != (a[0],)
-        out[6] = ((a[0], (a[1],)), 3) == ((b[0], (b[1],)), 3)
-        out[7] = () == ()
-        out[8] = (1, 2) == (1, 2.0)
-        out[9] = (s == s) == True  # noqa: E712
-
-    out = stream.empty(10, np.uint8)
-    for b in ([1, 2], [1, 3], [0, 2]):
-        stream.launch(
-            kernel, stream.array(np.array([1, 2], np.int8)), stream.array(np.array(b, np.float64)), out, grid=1, block=1
-        )
-        s, t = (1, 2), tuple(b)
-        expected = [s == t, s != t, 1 == b[0], False, False, True, s == t, True, True, True]
-        assert stream.numpy(out).tolist() == [int(v) for v in expected]
 
 
 HALF_BITS = np.array(

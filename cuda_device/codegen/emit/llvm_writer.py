@@ -75,7 +75,7 @@ class Metadata:
         self.lines, self.dwarf = lines, dwarf
         self.flags = list(flags)
         self.nodes: dict[str, int] = {}
-        self.scope = ""
+        self.scope = self.unit = ""
         self.file = ""
         self.line = 0
 
@@ -127,12 +127,11 @@ class Metadata:
         """The definitions of the nodes."""
         if not self.nodes and not self.flags:
             return ""
-        units = [f"!{number}" for node, number in self.nodes.items() if "!DICompileUnit" in node]
-        if units:
+        if self.unit:
             self.flags.append('!{i32 2, !"Debug Info Version", i32 3}')
             self.flags += [f'!{{i32 7, !"Dwarf Version", i32 {self.dwarf}}}'] if self.dwarf else []
         flags = [self.node(flag) for flag in self.flags]
-        lines = [f"!llvm.dbg.cu = !{{{', '.join(units)}}}"] if units else []
+        lines = [f"!llvm.dbg.cu = !{{{self.unit}}}"] if self.unit else []
         lines += [f"!llvm.module.flags = !{{{', '.join(flags)}}}"] if flags else []
         return "\n".join(lines + [f"!{number} = {node}" for node, number in self.nodes.items()]) + "\n"
 
@@ -152,14 +151,12 @@ class Metadata:
 
     def _unit(self, file: str) -> str:
         """The compile unit of all functions, with the file of the first."""
-        for node, number in self.nodes.items():
-            if "!DICompileUnit" in node:
-                return f"!{number}"
-        return self.node(
+        self.unit = self.unit or self.node(
             f'distinct !DICompileUnit(language: DW_LANG_Python, file: {file}, producer: "cuda_device", '
             f"isOptimized: {'false' if self.dwarf else 'true'}, runtimeVersion: 0, "
             f"emissionKind: {'FullDebug' if self.dwarf else 'DebugDirectivesOnly'})"
         )
+        return self.unit
 
 
 def quoted(text: str) -> str:
