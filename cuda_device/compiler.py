@@ -187,12 +187,15 @@ def _ptx(work: Work) -> str:
 
 def check_declared(work: Work) -> None:
     """Raises `CompileError` for intrinsics that LLVM cannot compile, and for functions that libdevice does not have."""
-    from cuda_device.device.machine_functions import INTRINSICS
     from cuda_device.ir import ops
 
     for op in work["device"].ops():
         name = str(op.attributes.get("instruction", op.attributes.get("symbol", "")))
-        if not name.startswith(("llvm.", "__nv_")) or name in INTRINSICS:
+        if not name.startswith(("llvm.", "__nv_")):
+            continue
+        from cuda_device.device.machine_functions import INTRINSICS
+
+        if name in INTRINSICS:
             continue
         declared = re.search(rf"(?m)^declare (.*?(\w+) @{re.escape(name)}\(([^()]*)\))", work["llvm"].text)
         if declared is None:

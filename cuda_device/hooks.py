@@ -16,8 +16,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
-from cuda_device.errors import PluginError
-
 TARGETS = {"cpu": "cpu.cpu_target", "host": "plugins.cpp.host_target"}
 """Code generators for other machines than GPUs, by `Target.machine`: modules with
 
@@ -104,6 +102,8 @@ def plugin(module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
+    from cuda_device.errors import PluginError  # which `import cuda_device` does not need
+
     # It does not exist, or it is a folder of which only bytecode is left.
     what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
     raise PluginError(f"this needs {what} of {__package__}, which is not installed")
@@ -118,6 +118,8 @@ def target(name: str) -> Any:
 
 def installed(module: str) -> Any | None:
     """The module, or None if its plugin is not installed."""
+    from cuda_device.errors import PluginError
+
     try:
         return plugin(module)
     except PluginError:

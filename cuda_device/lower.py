@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from cuda_device.device import numeric
+from cuda_device.device import numeric, rows
 from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow, number_in
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
@@ -23,7 +23,6 @@ from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Pro
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.table import BY_NAME
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged, passing, representation
 from cuda_device.types.known import of_type
@@ -603,7 +602,7 @@ def _setitem(lowerer: Lowerer, op: Op) -> None:
 
 
 def _intrinsic(lowerer: Lowerer, op: Op) -> Tree:
-    result, row = op.result, BY_NAME[op.attributes["name"]]
+    result, row = op.result, rows.BY_NAME[op.attributes["name"]]
     assert result.type is not None
     typed = Typed(of_type(result.type, result.nonneg), settings=op.attributes.get("settings", ()))
     return row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed)

@@ -21,7 +21,7 @@ import numpy as np
 from cuda_device.device.lowering import Lowering, Tree, address_of, grow, value_of
 from cuda_device.device.machine_functions import nanosleep
 from cuda_device.device.packing import pack, unpack
-from cuda_device.device.rows import Intrinsic, Typed, constant_of, index_type
+from cuda_device.device.rows import Intrinsic, Typed, constant_of, entered, index_type
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -572,7 +572,7 @@ def _lower_fence(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return ()
 
 
-ROWS = (
+ROWS = entered(
     Intrinsic(atomic_ref, "atomic_ref", _infer_ref, _lower_ref),
     Intrinsic(Atomic, "Atomic", _infer_atomic, _lower_atomic, effects=Effect.LOCAL | Effect.WRITES, named=True),
     *map(_method_row, _METHODS),

@@ -18,7 +18,7 @@ from cuda_device.device.functions import Extern
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.packing import from_bits
 from cuda_device.device.parameters import parameter_names
-from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.device.rows import Intrinsic, Typed, entered
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
@@ -143,7 +143,7 @@ def _never(_: Sequence[Known]) -> Typed:
     raise AssertionError("infer/builtin_calls asks `typed`")
 
 
-ROW = Intrinsic(ptx, "ptx", _never, _lower, effects=ops.PTX.effects)
+(ROW,) = entered(Intrinsic(ptx, "ptx", _never, _lower, effects=ops.PTX.effects, only_for=()))
 
 
 class MachineInstruction(Extern):

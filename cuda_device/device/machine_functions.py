@@ -18,7 +18,7 @@ from numpy import int32, int64, uint32, uint64
 
 from cuda_device.device.entities import Integer
 from cuda_device.device.lowering import Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.device.rows import Intrinsic, Typed, entered, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import dataclass
@@ -225,7 +225,7 @@ def _row(function: Callable[..., Any]) -> Intrinsic:
     return Intrinsic(function, name, infer, lower, on_cpu=body)
 
 
-ROWS = tuple(map(_row, dict.fromkeys(row.function for row in FUNCTIONS)))
+ROWS = entered(*map(_row, dict.fromkeys(row.function for row in FUNCTIONS)))
 
 
 # Counters and pauses
@@ -278,7 +278,7 @@ def _lower_sleep(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
     return ()
 
 
-TIMING_ROWS = (
+TIMING_ROWS = entered(
     _timer(clock64, INT64),
     _timer(globaltimer, UINT64),
     Intrinsic(nanosleep, "nanosleep", _infer_sleep, _lower_sleep, effects=ops.PAUSE.effects | ops.YIELD.effects),

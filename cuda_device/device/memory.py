@@ -18,7 +18,7 @@ import numpy as np
 
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of
 from cuda_device.device.packing import pack, unpack
-from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of, index_type, type_argument
+from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of, entered, index_type, type_argument
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
@@ -298,7 +298,7 @@ def _store(array: Any, index: Any, value: Any, _: Any) -> None:
 
 CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _lower_constant)
 
-ROWS = (
+ROWS = entered(
     CONSTANT_ARRAY,
     Intrinsic(array_at, "array_at", _infer_at, _lower_at),
     _word_row(grid_word),

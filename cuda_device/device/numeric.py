@@ -18,11 +18,11 @@ import numpy as np
 
 from cuda_device.device.entities import Integer, Real, float_floor, float_round, float_trunc
 from cuda_device.device.lowering import Lowering, Tree, number_in
-from cuda_device.device.rows import Intrinsic, Typed, common_type, number_of
+from cuda_device.device.rows import Intrinsic, Typed, common_type, entered, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, INT32, UINT32, UINT64, Number, NumberKind
@@ -131,7 +131,8 @@ def _math_row(function: MathFunction) -> Intrinsic:
     def write(build: Lowering, *operands: Value) -> Value:
         return call_math(build, function.name, *operands)
 
-    return _row(entity, name, write, (function.arity, function.arity))
+    row = _row(entity, name, write, (function.arity, function.arity))
+    return replace(row, only_for=()) if entity is math.hypot else row  # which takes any number of coordinates
 
 
 def _to_integer(entity: Callable[..., object], function: str) -> Intrinsic:
@@ -357,7 +358,7 @@ def _fma_of_values(build: Lowering, *values: Value) -> Value:
     return build.op(ops.MATH, values[0].type, *values, function="fma")
 
 
-ROWS = (
+ROWS = entered(
     *(_math_row(function) for function in FUNCTIONS if function.entity is not None),
     _row(math.log, "math.log", _log, (1, 2)),
     _to_integer(math.floor, "floor"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
-from cuda_device.device.rows import Intrinsic, Typed, type_argument
+from cuda_device.device.rows import Intrinsic, Typed, entered, type_argument
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -94,4 +94,4 @@ def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     return unpack(build, pack(build, source, operands[0]), typed.result.type)
 
 
-ROWS = (Intrinsic(reinterpret, "reinterpret", _infer, _lower),)
+ROWS = entered(Intrinsic(reinterpret, "reinterpret", _infer, _lower))

@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from cuda_device.device.entities import device_value
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.rows import Intrinsic, Typed, constant_of, entered
 from cuda_device.device.target import needing, sm90
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import Known, between, of_type
 from cuda_device.types.model import INT32, UINT32, Array, Number, Space, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
+
+if TYPE_CHECKING:
+    from cuda_device.device.lowering import ArrayTree, Lowering, Tree
+    from cuda_device.ir.nodes import Value
 
 AXES = "xyz"
 
@@ -184,13 +186,14 @@ def _lower_shared(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
             help="take the rank modulo the number of blocks of a cluster",
         )
     data = build.op(ops.IN_CLUSTER, replace(array.data.type, space=Space.GENERIC), array.data, rank)
-    return ArrayTree(data, array.extents, array.strides)
+    moved: ArrayTree = replace(array, data=data)
+    return moved
 
 
 _of_clusters = partial(needing, sm90, "synchronise the blocks through global memory on other targets")
 
 
-ROWS = (
+ROWS = entered(
     *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
     _row(tid, "tid", 0, _position),
     _row(grid_size, "grid_size", 1, _extent),

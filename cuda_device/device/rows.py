@@ -13,9 +13,8 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
@@ -23,6 +22,9 @@ from cuda_device.types.host import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 from cuda_device.types.promote import promote
+
+if TYPE_CHECKING:
+    from cuda_device.device.lowering import Lowering, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ class Typed:
 
 T = TypeVar("T")
 Infer = Callable[[Sequence[Known]], Typed]
-Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
-"""The operands are trees."""
+if TYPE_CHECKING:  # a launch needs no lowering, but the names of entities
+    Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
+    """The operands are trees."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,6 +68,8 @@ class Intrinsic:
     """The parameters that take a function without parameters, which is called; `infer` receives the truth of its result."""
     named: bool = False
     """Whether the entity is a class with a signature."""
+    only_for: tuple[type[Type], ...] | None = None
+    """The types of arguments with which a call of a builtin is this row; otherwise `infer/builtin_calls` has a rule for it."""
     on_cpu: Callable[..., object] | None = None
     """A Python function that the CPU stream calls instead, with the operands of `infer`."""
 
@@ -100,6 +105,19 @@ def bind_call(
         plain = [p.replace(annotation=p.empty) for p in list(signature.parameters.values())[first:]]
         usage = signature.replace(parameters=plain, return_annotation=signature.empty)
         raise CompileError(f"{shown}: {error}", help=f"write {shown}{usage}") from None
+
+
+BY_NAME: dict[str, Intrinsic] = {}
+"""The rows of the modules that have been imported. A program has an entity only after the import of its module."""
+BY_IDENTITY: dict[int, Intrinsic] = {}
+"""By the `id` of the entity: some compare equal to others (np.float32 == np.dtype("float32")), and some do not hash."""
+
+
+def entered(*rows: Intrinsic) -> tuple[Intrinsic, ...]:
+    """Enters rows into the tables, and returns them."""
+    for row in rows:
+        BY_NAME[row.name] = BY_IDENTITY[id(row.entity)] = row
+    return rows
 
 
 @functools.cache

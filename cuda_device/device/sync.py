@@ -22,7 +22,7 @@ from cuda_device.device.entities import Integer, device_value
 from cuda_device.device.lowering import Lowering, Tree, value_of
 from cuda_device.device.packing import MOST_BYTES, pack, unpack
 from cuda_device.device.positioning import register_row
-from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.device.rows import Intrinsic, Typed, entered, number_of
 from cuda_device.device.target import needing, sm80
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
@@ -421,7 +421,7 @@ def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
     return needing(sm80, "exchange values with shfl_xor_sync on other targets", row)
 
 
-WARP_ROWS = (
+WARP_ROWS = entered(
     Intrinsic(
         warp_size,
         "warp_size",
@@ -497,7 +497,7 @@ def syncthreads_or(pred: Predicate) -> bool:
     raise DeviceOnlyError.of("syncthreads_or")
 
 
-ROWS = (
+ROWS = entered(
     _waiting(syncthreads, "syncthreads", ops.BARRIER),
     _vote(syncthreads_count, "syncthreads_count", ops.BARRIER_REDUCE, "count"),
     _vote(syncthreads_and, "syncthreads_and", ops.BARRIER_REDUCE, "and"),

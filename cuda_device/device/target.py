@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_device.device.entities import CompileTime
-from cuda_device.device.lowering import Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.rows import Intrinsic, Typed, constant_of, entered
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import Known, constant
+
+if TYPE_CHECKING:
+    from cuda_device.device.lowering import Lowering, Tree
 
 _HOST = "host"
 
@@ -236,7 +238,7 @@ def _nothing(_: Lowering, __: Sequence[Tree], ___: Typed) -> Tree:
     raise AssertionError("a constant is never lowered")
 
 
-ROWS = (
+ROWS = entered(
     Intrinsic(target, "target", _infer_target, _nothing, asks_target=True),
     _description(is_exactly),
     _description(provides),

@@ -16,10 +16,12 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import FunctionType
+from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.to_ir import read
+from cuda_device.device import rows
 from cuda_device.errors import NOWHERE, CompileError, too_deep
-from cuda_device.infer import closures, composites, hosted, objects, policies, precision, references
+from cuda_device.infer import objects, policies
 from cuda_device.infer.frame import (
     CallContext,
     Cell,
@@ -31,7 +33,6 @@ from cuda_device.infer.frame import (
 )
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
-from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES, RuleFrame
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import SharedValues, drop_unused
@@ -39,8 +40,8 @@ from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.library import standard
-from cuda_device.library.table import BY_NAME, NAMES
+from cuda_device.lazy_imports import import_lazily
+from cuda_device.library import NAMES, STANDARD
 from cuda_device.types.known import (
     FAILED,
     Identity,
@@ -54,7 +55,14 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Array, Number, Ref, Space, Static, Tuple
+from cuda_device.types.model import NONE, Array, NoneType, Number, Ref, Space, Static, Tuple
+from cuda_device.types.promote import is_narrow_number
+
+if TYPE_CHECKING:
+    from cuda_device.infer import closures, composites, references, remedies
+else:
+    import_lazily(globals(), "cuda_device.infer", "closures", "composites", "references", "remedies")
+
 
 _READING = frozenset(
     (
@@ -194,7 +202,7 @@ class Body:
         self.program, self.spec, self.variant = program, spec, spec.variant
         self.source = source = spec.source
         module = source.__module__ or ""
-        is_ours = module.startswith("cuda_device.") and module != standard.__name__
+        is_ours = module.startswith("cuda_device.") and module != STANDARD
         self.policy = None if is_ours else program.policy
         names, arguments = spec.variant.captured, spec.arguments
         behind = len(arguments) - len(names)
@@ -439,7 +447,7 @@ class Body:
                 operands.append(cell)
                 continue
             if isinstance(cell.known.type, Static):
-                cell = hosted.as_value(frame, closures.settle(cell, value.hint))
+                cell = frame.as_value(closures.settle(cell, value.hint))
             elif isinstance(cell.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
                 is_passed_on = op.code in _PASSING_ON and self.policy is not None and self.policy.references
                 cell = cell if is_passed_on else references.value_of(frame, cell)
@@ -452,8 +460,10 @@ class Body:
         operands = [closures.settle(frame.now(cells[value]), value.hint) for value in op.operands]
         version.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
-            returned = closures.close(frame, references.value_of(frame, operands[0]))
-            references.check_result(self.source.__qualname__, returned.known.type)
+            returned = operands[0]
+            if not isinstance(returned.known.type, (Number, NoneType)):
+                returned = closures.close(frame, references.value_of(frame, returned))
+                references.check_result(self.source.__qualname__, returned.known.type)
             version.returned = objects.return_value(frame, returned, self.objects) if self.objects else returned
         elif op.code is ops.BRANCH:
             condition = operands[0]
@@ -502,7 +512,7 @@ class Body:
                 raise CompileError(
                     f"{self.source.__qualname__} returns {result} on one path and {known} on another",
                     version.end.location,
-                    of_two_types(result, known, "return the same type on every path"),
+                    remedies.of_two_types(result, known, "return the same type on every path"),
                 )
             result = joined
         return objects.return_state(result, states, bool(self.variant.reading)) if self.objects else result
@@ -548,7 +558,7 @@ class Body:
             for cell, state in pairs:
                 if not isinstance(state, Known) or is_static(state):
                     continue
-                if _is_number(cell.known) and precision.is_narrow(state.type):
+                if _is_number(cell.known) and is_narrow_number(state.type):
                     self.program.adopted.add(target.block.params[len(arguments)])
                 arguments.append(_carried(frame, cell, state, found))
             end.successors.append(Edge(target.block, arguments))
@@ -559,7 +569,7 @@ def effects_of(found: Iterable[Op]) -> Effect:
     effects = Effect.PURE
     for op in found:
         if op.code is ops.INTRINSIC:
-            effects |= BY_NAME[str(op.attributes["name"])].effects
+            effects |= rows.BY_NAME[str(op.attributes["name"])].effects
         elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
             effects |= Effect.EXITS
     return effects

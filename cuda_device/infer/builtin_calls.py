@@ -22,21 +22,20 @@ from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, loops, printing
-from cuda_device.infer.calls import Special, call_bundle, call_row, converted, declared, fold
+from cuda_device.infer import composites, loops, printing
+from cuda_device.infer.calls import Special, call_row, converted, declared, fold
 from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, standard, table
+from cuda_device.library.builtins import row_of_entity
 from cuda_device.types.host import (
     Aligned,
     alignof,
     host_type_of,
-    is_struct,
     machine_representation,
-    model_of,
     numpy_dtype,
     sizeof,
 )
@@ -67,7 +66,7 @@ _TEXTS = (str, repr, ascii, format, hex, oct, bin)
 
 def _call_row(frame: Frame, entity: object, positional: Sequence[Cell]) -> Cell:
     """Calls an entity of the device tables that also has a rule of its own."""
-    row = table.row_of_entity(entity)
+    row = row_of_entity(entity)
     assert row is not None
     return call_row(row, frame, positional, {})
 
@@ -470,34 +469,21 @@ BUILTINS: dict[object, Special] = {
     **{function: partial(_of_cmath, function) for function in complex_functions.FUNCTIONS},
     **{function: partial(_of_numpy, of_numbers) for function, of_numbers in table.NUMPY.items()},
     **{function: declared(rule, function.__name__) for function, rule in _DECLARED.items()},
+    replace: composites.replace,
 }
 """The rules for calls of functions and classes of Python, NumPy and this package."""
 _BY_IDENTITY = {id(entity): rule for entity, rule in BUILTINS.items()}
-
-
-_DISPATCHING: tuple[Any, ...] = (
-    abs, bool, complex, divmod, float, int, len, pow, reversed, round, math.ceil, math.floor, math.trunc
-)  # fmt: skip
-_SPECIAL_METHODS = {id(builtin): f"__{builtin.__name__}__" for builtin in _DISPATCHING}
 
 
 _ARRAY_METHODS = frozenset(("astype", "copy", "reshape", "view"))
 """The methods of host arrays that are called at compile time. Arrays have all but `copy` in device code, too."""
 
 
-def _method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
-    """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
-    if not positional or not isinstance(struct := positional[0].known.type, Struct):
-        return None
-    name = _SPECIAL_METHODS.get(id(entity))
-    return None if name is None else frame.method_of(struct, name)
-
-
-def _rule_of(frame: Frame, entity: object) -> Special | None:
+def rule_of(frame: Frame, entity: object) -> Special | None:
     """The rule for calls of an object of the host: its own, or that of its class. None for Python functions."""
     if (rule := _BY_IDENTITY.get(id(entity))) is not None:
         return rule
-    if (row := table.row_of_entity(entity)) is not None:
+    if (row := row_of_entity(entity)) is not None:
         return partial(call_row, row)
     if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
         raise CompileError(
@@ -520,37 +506,3 @@ def _rule_of(frame: Frame, entity: object) -> Special | None:
     if isinstance(entity, Aligned):
         return lambda frame, positional, named: frame.call(frame.literal(entity.type), positional, named)
     return None
-
-
-def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a value."""
-    function = frame.now(function)
-    if frame.policy is not None:
-        function, positional, named = frame.policy.call(frame, function, positional, named)
-    known = function.known
-    if isinstance(known.type, Static):
-        return _call_entity(frame, known.value, positional, named)
-    if isinstance(known.type, Bundle):
-        return call_bundle(frame, function, positional, named)
-    if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
-        return frame.program.call(frame, method, [function, *positional], named)
-    raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
-
-
-def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls an object of the host by its rule, by a struct's method or overload, or as a Python function."""
-    if entity is replace:
-        return composites.replace(frame, positional, named)
-    if isinstance(entity, type) and is_struct(entity):
-        return composites.construct(frame, model_of(entity), positional, named)
-    arguments = [*positional, *named.values()]
-    own = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
-    if own is not None:
-        return frame.program.call(frame, own, positional, named)
-    rule = _rule_of(frame, entity)
-    if rule is not None:
-        return rule(frame, positional, named)
-    if isinstance(entity, functions.Func) and entity.options.interop:
-        for cell in arguments:
-            conditions.describable(frame, cell)
-    return frame.program.call(frame, entity, positional, named)

@@ -9,30 +9,37 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
-from cuda_device.device import inline_ptx
 from cuda_device.device.functions import Extern, fixed
 from cuda_device.device.parameters import constant_as, defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind_call as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, conditions, loops, references
-from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.constants import fit
 from cuda_device.infer.frame import CallContext, Cell, Frame
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
-from cuda_device.library import table
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.abi import representation
 from cuda_device.types.host import alike, host_type_of, number_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, NoneType, Number, Struct, Tuple, Type
+
+if TYPE_CHECKING:
+    from cuda_device.device import inline_ptx
+    from cuda_device.infer import closures, composites, conditions, loops, references
+    from cuda_device.library import table
+else:
+    import_lazily(globals(), "cuda_device.infer", "closures", "composites", "conditions", "loops", "references")
+    import_lazily(globals(), "cuda_device.library", "table")
+    import_lazily(globals(), "cuda_device.device", "inline_ptx")
+
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
@@ -280,8 +287,8 @@ def converted(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
         members = [
             converted(frame, frame.field(cell, i), f.type, f"{what}.{f.name}") for i, f in enumerate(wanted.fields)
         ]
-        return composite(frame, wanted, members)
-    check_member(known, wanted, what)
+        return composites.composite(frame, wanted, members)
+    composites.check_member(known, wanted, what)
     if isinstance(wanted, NoneType):
         return cell
     return Cell(of_type(wanted), frame.materialise(cell, wanted))

@@ -19,17 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import CellType, CodeType, FunctionType
+from typing import TYPE_CHECKING
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.constants import no_room
 from cuda_device.infer.frame import Cell, Follows, Frame
-from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart, code_of, is_list
-from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, part, state_of
 from cuda_device.types.model import Bundle, Tuple
+
+if TYPE_CHECKING:
+    from cuda_device.infer import joins, remedies
+else:
+    import_lazily(globals(), "cuda_device.infer", "joins", "remedies")
+
 
 # The code objects are kept with their functions, so that no other gets their addresses.
 _TEMPLATES: dict[tuple[int, int], FunctionType] = {}
@@ -272,10 +278,10 @@ def settle(cell: Cell, what: str) -> Cell:
                 name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             raise CompileError(
-                f"{name} is {with_length(first)} on one path here and {with_length(second)} on another{places}",
+                f"{name} is {remedies.with_length(first)} on one path here and {remedies.with_length(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
-                or of_two_types(first, second, "give it the same type on every path, or use two names"),
+                or remedies.of_two_types(first, second, "give it the same type on every path, or use two names"),
             )
 
 
@@ -284,4 +290,4 @@ def _item_in_conflict(first: Known, second: Known) -> int | None:
     if not (is_list(first) and is_list(second) and len(first.items) == len(second.items)):
         return None
     pairs = enumerate(zip(first.items, second.items, strict=True))
-    return next((number for number, (a, b) in pairs if not isinstance(join(a, b), Known)), None)
+    return next((number for number, (a, b) in pairs if not isinstance(joins.join(a, b), Known)), None)

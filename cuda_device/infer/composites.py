@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import references
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
-from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types.host import alike, becomes, given_members, host_of, host_type_of, members_of, overloads_key
-from cuda_device.types.known import Known, constant, of_type
+from cuda_device.lazy_imports import import_lazily
+from cuda_device.types.host import alike, becomes, given_members, host_of, members_of, overloads_key
+from cuda_device.types.known import Known, constant
 from cuda_device.types.layout import has_arrays, has_identity, machine, parts, rebuilt, with_arrays
 from cuda_device.types.model import (
-    BOOL,
     NONE,
     Array,
     Number,
@@ -35,6 +33,11 @@ from cuda_device.types.model import (
     Vector,
 )
 from cuda_device.types.vector_classes import AXES
+
+if TYPE_CHECKING:
+    from cuda_device.infer import references
+else:
+    import_lazily(globals(), "cuda_device.infer", "references")
 
 
 def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -77,7 +80,7 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
     """
     field = struct.fields[index]
     if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
-        return as_stored(frame, cell, field.type)
+        return frame.as_stored(cell, field.type)
     if isinstance(field.type, Subarray) and cell.known.type != field.type:
         return frame.subarray(field.type, cell)
     if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
@@ -233,15 +236,6 @@ def _has_names(known: Known) -> bool:
     return isinstance(known.type, Tuple) and (isinstance(known.value, Named) or any(map(_has_names, known.items)))
 
 
-def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
-    """Converts a constant that is stored in memory like the constructor of the element type does."""
-    known = value.known
-    typed = isinstance(known.type, Number) and not known.type.builtin and known.type != element
-    if known.constant and (typed or (isinstance(known.value, float) and not element.is_float)):
-        return frame.call(frame.literal(host_type_of(element)), [value], {})
-    return value
-
-
 # Named tuples
 
 
@@ -279,20 +273,7 @@ def compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     first, second = frame.fields(a), frame.fields(b)
     if not is_same or len(first) != len(second):
         return Cell(constant(sign == "!="))
-    return all_equal(frame, sign, [*zip(first, second, strict=True)])
-
-
-def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
-    """Whether all pairs are equal; for `!=`, whether any pair differs."""
-    result: Cell | None = None
-    for pair in pairs:
-        equal = frame.operate(sign, *pair)
-        joined = [cell for cell in (result, equal) if cell is not None]
-        result = equal
-        if len(joined) == 2:
-            values = [frame.materialise(cell, BOOL) for cell in joined]
-            result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
-    return result or Cell(constant(sign == "=="))
+    return frame.all_equal(sign, [*zip(first, second, strict=True)])
 
 
 # Lists and dicts

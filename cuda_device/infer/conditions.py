@@ -8,15 +8,20 @@ Most of these functions emit nothing in other modes. The conditions are function
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_device.device.lowering import shown_index, within
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.library import prelude
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.known import constant
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Array, Layout, Space, Tuple
+
+if TYPE_CHECKING:
+    from cuda_device.library import prelude
+else:
+    import_lazily(globals(), "cuda_device.library", "prelude")
 
 
 def _require(

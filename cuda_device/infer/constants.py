@@ -26,6 +26,9 @@ UNARY: dict[str, Callable[..., object]] = {
     "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
 }  # fmt: skip
 """Python's operators by their signs."""
+METHODS = {sign: function.__name__.strip("_") for sign, function in {**FOLDS, "@": operator.matmul}.items()}
+UNARY_METHODS = {sign: function.__name__ for sign, function in UNARY.items() if sign != "not"}
+"""The special methods of operators, without underscores."""
 REAL_REMEDY = "use its .real, or abs(…)"
 """The remedy for a complex number where a real one is needed."""
 

@@ -21,7 +21,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,18 +35,18 @@ from cuda_device.device.functions import Extern, Func, Kernel
 from cuda_device.device.parameters import const_parameters, defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
-from cuda_device.infer import calls, closures, loops, objects, precision
+from cuda_device.infer import calls
 from cuda_device.infer.body import Body, Specialisation
 from cuda_device.infer.calls import as_constant, bind
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.frame import CallContext, Cell, Frame, NeverReturns, Program, is_static
 from cuda_device.infer.meanings import Origin
-from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import table
-from cuda_device.library.table import row_of_entity
+from cuda_device.lazy_imports import import_lazily
+from cuda_device.library import NAMES
+from cuda_device.library.builtins import row_of_entity
 from cuda_device.types.known import (
     Identity,
     Known,
@@ -58,6 +58,13 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.model import NONE
+from cuda_device.types.promote import is_narrow_number, is_wide_float
+
+if TYPE_CHECKING:
+    from cuda_device.infer import closures, loops, objects, precision, remedies
+else:
+    import_lazily(globals(), "cuda_device.infer", "closures", "loops", "objects", "precision", "remedies")
+
 
 # The symbols of a program's functions, which debuggers and profilers show.
 #
@@ -131,9 +138,17 @@ def run(
         reached = dominance.reached_from(callees, main.function.name)
         module.functions += [each for each in functions if each.name in reached and each is not main.function]
         dominance.propagate(module)
-    module.losses = precision.losses(module, program.adopted, program.given, program.checked)
+    if program.adopted or _has_narrow_or_wide(module):
+        module.losses = precision.losses(module, program.adopted, program.given, program.checked)
     name_functions(module, set(program.symbols))
     return module, tuple(program.dependencies.values())
+
+
+def _has_narrow_or_wide(module: Module) -> bool:
+    """Whether an operation computes in a format in which promotion may lose digits."""
+    codes = (ops.CONVERT, ops.PY_BINARY)
+    types = {op.result.type for function in module.functions for op in function.ops() if op.code in codes}
+    return any(is_narrow_number(type) or is_wide_float(type) for type in types)
 
 
 class Inference(Program):
@@ -156,15 +171,13 @@ class Inference(Program):
         if isinstance(function, Func):
             self.links += function.options.link
         source = _callable(function)
-        if source.__module__ not in table.NAMES:  # tools that reload modules replace the code of functions
+        if source.__module__ not in NAMES:  # tools that reload modules replace the code of functions
             self.depend(source, "__code__", source.__code__)
         cells: Sequence[Cell] = bind(frame, source, arguments, named, defaults_of(source))
         if loops.is_generator_function(source):
             cells = _converted(frame, source, const_parameters(source), cells)
             return loops.generator(frame, Cell(constant(source)), source, cells)
-        where = (
-            (frame.where or frame.location) if source.__module__ in table.NAMES and _raises(source.__code__) else None
-        )
+        where = (frame.where or frame.location) if source.__module__ in NAMES and _raises(source.__code__) else None
         return self.enter(frame, source, cells, CallContext(where=where), {})
 
     def link(self, function: Extern) -> None:
@@ -338,7 +351,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
     An error in a user's function that the library calls, such as a generator in a sum, keeps its place.
     """
-    if spec.source.__module__ in table.NAMES:
+    if spec.source.__module__ in NAMES:
         if not error.chain:
             return type(error)(error.reason, where, error.help)
         *inner, last = error.chain
@@ -366,7 +379,9 @@ def _callable(function: object) -> FunctionType:
         if _is_for_the_host(function):
             ours = function.__module__.startswith("cuda_device.")
             name = function.__name__ if ours else f"{function.__module__}.{function.__qualname__}"
-            raise CompileError(f"device code cannot call {name}: it can only run on the host", help=of_call(function))
+            raise CompileError(
+                f"device code cannot call {name}: it can only run on the host", help=remedies.of_call(function)
+            )
         return function
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
@@ -375,7 +390,7 @@ def _callable(function: object) -> FunctionType:
     name = describe(function)
     if isinstance(function, (np.ufunc, BuiltinFunctionType, type(np.dot))) and module not in ("builtins", None):
         name = f"{module}.{name}"
-    raise CompileError(f"{name} cannot be called in device code", help=of_call(function))
+    raise CompileError(f"{name} cannot be called in device code", help=remedies.of_call(function))
 
 
 def _is_for_the_host(function: FunctionType) -> bool:
@@ -383,7 +398,7 @@ def _is_for_the_host(function: FunctionType) -> bool:
     module = function.__module__ or ""
     if module.startswith("cuda_device."):
         return module == functions.__name__ or not module.startswith(_DEVICE_CODE)
-    return module in OF_THE_HOST
+    return module in remedies.OF_THE_HOST
 
 
 _DEVICE_CODE = tuple(f"cuda_device.{folder}" for folder in ("device.", "library.", *hooks.DEVICE_CODE))

@@ -15,7 +15,6 @@ import numpy as np
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.constants import REAL_REMEDY, fit
-from cuda_device.infer.contents import contents_of
 from cuda_device.infer.dependencies import HOLDERS, Dependency
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import Named, NestedFunction, Origin, Resumed, Thing, check_apart, means
@@ -23,7 +22,8 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.host import is_struct, model_of
+from cuda_device.lazy_imports import import_lazily
+from cuda_device.types.host import host_type_of, is_struct, model_of
 from cuda_device.types.known import (
     UNKNOWN,
     Gaps,
@@ -51,6 +51,7 @@ from cuda_device.types.model import (
     Range,
     RangeIterator,
     Ref,
+    Static,
     Struct,
     Subarray,
     Tuple,
@@ -65,8 +66,11 @@ if TYPE_CHECKING:
     T_co = TypeVar("T_co", bound=Type, default=Type, covariant=True)
     K = TypeVar("K", bound=Type, default=Any)
     C = TypeVar("C", bound=Type)
+    from cuda_device.infer import contents
 else:
     from typing import TypeVar
+
+    import_lazily(globals(), "cuda_device.infer", "contents")
 
     T_co = TypeVar("T_co")
     K = TypeVar("K")
@@ -208,6 +212,9 @@ class CallContext:
     captured: tuple[Origin, ...] = ()
 
 
+Pair = tuple[Cell, Cell]
+
+
 class Program:
     """The interface between frames and the inference of the whole program, and the names that the program has read.
 
@@ -248,8 +255,8 @@ class Program:
     def depend(self, owner: object, name: str, value: object) -> None:
         """Records that the program read `name` of `owner`. Later launches check that it is still `value`, unchanged."""
         if (id(owner), name) not in self.dependencies:
-            contents = contents_of(value) if isinstance(value, HOLDERS) else ()
-            self.dependencies[id(owner), name] = Dependency(owner, name, value, contents)
+            changeable = contents.contents_of(value) if isinstance(value, HOLDERS) else ()
+            self.dependencies[id(owner), name] = Dependency(owner, name, value, changeable)
 
     row: Callable[[object], Intrinsic | None]
     link: ClassVar[Callable[[Any, Any], None]]
@@ -281,6 +288,7 @@ class Frame:
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]]
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
     as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]]
+    constant_array: ClassVar[Callable[[Frame, Cell], Cell]]
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
 
     def __init__(self, program: Program, function: FunctionType) -> None:
@@ -474,6 +482,32 @@ class Frame:
     def new_list(self, cells: Sequence[Cell]) -> Cell:
         """A new list of cells."""
         return self.as_object(self.bundle(Thing.LIST, cells))
+
+    def as_value(self, cell: Cell) -> Cell:
+        """Converts a vector or struct of the host, which a `ConstExpr` parameter may hold. Returns other values unchanged."""
+        value = cell.known.value
+        is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
+        return self.literal(value) if is_value else cell
+
+    def as_stored(self, value: Cell, element: Number) -> Cell:
+        """Converts a constant that is stored in memory like the constructor of the element type does."""
+        known = value.known
+        typed = isinstance(known.type, Number) and not known.type.builtin and known.type != element
+        if known.constant and (typed or (isinstance(known.value, float) and not element.is_float)):
+            return self.call(self.literal(host_type_of(element)), [value], {})
+        return value
+
+    def all_equal(self, sign: str, pairs: Sequence[Pair]) -> Cell:
+        """Whether all pairs are equal; for `!=`, whether any pair differs."""
+        result: Cell | None = None
+        for pair in pairs:
+            equal = self.operate(sign, *pair)
+            joined = [cell for cell in (result, equal) if cell is not None]
+            result = equal
+            if len(joined) == 2:
+                values = [self.materialise(cell, BOOL) for cell in joined]
+                result = self.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
+        return result or Cell(constant(sign == "=="))
 
     def fields(self, cell: Cell) -> list[Cell]:
         """Every part of a value."""

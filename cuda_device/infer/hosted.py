@@ -15,23 +15,26 @@ import enum
 import functools
 import inspect
 from types import MemberDescriptorType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
-from cuda_device.infer import remedies
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import DictView, Keywords, Method, means
-from cuda_device.infer.remedies import ON_THE_HOST
 from cuda_device.ir.nodes import Op
-from cuda_device.types.host import dtype_of_element, is_struct
+from cuda_device.lazy_imports import import_lazily
+from cuda_device.types.host import dtype_of_element
 from cuda_device.types.known import Known, constant, describe, walk
 from cuda_device.types.model import Bundle, Number, Static, Tuple
-from cuda_device.types.vector_classes import VectorValue
+
+if TYPE_CHECKING:
+    from cuda_device.infer import remedies
+else:
+    import_lazily(globals(), "cuda_device.infer", "remedies")
+
 
 # Arrays
 
@@ -45,7 +48,7 @@ def as_array(frame: Frame, cell: Cell) -> Cell:
     """Converts a NumPy array of the host to an array in constant memory. Returns other values unchanged."""
     if not is_array(cell.known):
         return cell
-    return frame.intrinsic(CONSTANT_ARRAY, frame.ask(CONSTANT_ARRAY, [cell]), [cell])
+    return frame.constant_array(cell)
 
 
 def table_of(frame: Frame, cell: Cell) -> Cell | None:
@@ -161,13 +164,6 @@ def key_of(key: Cell) -> object:
     return key.known.python
 
 
-def as_value(frame: Frame, cell: Cell) -> Cell:
-    """Converts a vector or struct of the host, which a `ConstExpr` parameter may hold. Returns other values unchanged."""
-    value = cell.known.value
-    is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
-    return frame.literal(value) if is_value else cell
-
-
 # The kind of all host objects
 
 
@@ -212,7 +208,7 @@ def _item_of_class(frame: Frame, owner: type, index: object) -> Cell:
         return frame.literal(owner[index])  # type: ignore[index]
     except Exception as error:
         raise CompileError(
-            f"{describe(owner)} cannot be indexed: {type(error).__name__}: {error}", help=ON_THE_HOST
+            f"{describe(owner)} cannot be indexed: {type(error).__name__}: {error}", help=remedies.ON_THE_HOST
         ) from None
 
 
@@ -243,7 +239,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
         raise CompileError(reason, help=remedy) from None
     except Exception as error:
         raise CompileError(
-            f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}", help=ON_THE_HOST
+            f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}", help=remedies.ON_THE_HOST
         ) from error
     if can_change or _has_attribute_of_class(owner, name, value):
         frame.program.depend(owner, name, value)

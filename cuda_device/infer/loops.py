@@ -11,20 +11,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.reader import mark
 from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
-from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import CallContext, Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
-from cuda_device.infer.intervals import has_room
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, class_of, code_of, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.library import standard
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.known import (
     UNSET,
@@ -38,6 +37,14 @@ from cuda_device.types.known import (
     tuple_of,
     walk,
 )
+
+if TYPE_CHECKING:
+    from cuda_device.infer import closures, hosted, intervals, references
+    from cuda_device.library import standard
+else:
+    import_lazily(globals(), "cuda_device.infer", "closures", "hosted", "intervals", "references")
+    import_lazily(globals(), "cuda_device.library", "standard")
+
 
 # One step of a `for`
 #
@@ -84,7 +91,7 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell) -> Iteration:
     after = Known(type, items=(_rest_of_range(type.item, start, stop, step), stop, step))
     results = [Value(model.BOOL), Value(type.item, nonneg=item.nonneg), Value(type)]
     attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
-    if has_room(type.counts_in, stop, step):
+    if intervals.has_room(type.counts_in, stop, step):
         attributes["roomy"] = True
     frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
     return Iteration(Cell(of_type(model.BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2]), cell)

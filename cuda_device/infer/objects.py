@@ -14,13 +14,12 @@ returns their contents.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from cuda_device.infer import closures
 from cuda_device.infer.frame import Cell, Frame, objects_in
-from cuda_device.infer.joins import join_all, join_objects
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.known import (
     UNSET,
     Gaps,
@@ -36,6 +35,12 @@ from cuda_device.types.known import (
     walk,
 )
 from cuda_device.types.model import Array, Bundle, Number
+
+if TYPE_CHECKING:
+    from cuda_device.infer import closures, joins
+else:
+    import_lazily(globals(), "cuda_device.infer", "closures", "joins")
+
 
 _Path = tuple[object, ...]
 """The path to an object: the number of a variable or the identity of an object, and then the numbers of parts."""
@@ -173,9 +178,11 @@ def return_state(result: State, states: Sequence[Sequence[State]], is_step: bool
     if not isinstance(result, Known):
         return result
     columns = zip(*(state[1:] for state in states), strict=True)
-    contents = [part(join_all(column)) for column in columns]
+    contents = [part(joins.join_all(column)) for column in columns]
     there = len(contents) // 2 if is_step else len(contents)
-    return bundle_of(Returned(), (*join_objects([result, *contents[:there]]), *join_objects(contents[there:])))
+    return bundle_of(
+        Returned(), (*joins.join_objects([result, *contents[:there]]), *joins.join_objects(contents[there:]))
+    )
 
 
 # The position of a generator that may stand at more than one `yield`; DONE is -1.

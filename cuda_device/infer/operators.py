@@ -10,21 +10,28 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites
-from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
+from cuda_device.infer.constants import FOLDS, LARGEST_BITS, METHODS, UNARY, UNARY_METHODS, too_large
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.meanings import is_container, is_list
-from cuda_device.infer.remedies import METHODS, MOST_CHARACTERS, ON_THE_HOST, UNARY_METHODS, undefined
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.library import standard
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe, of_type
+
+if TYPE_CHECKING:
+    from cuda_device.infer import composites, remedies
+    from cuda_device.library import standard
+else:
+    import_lazily(globals(), "cuda_device.infer", "composites", "remedies")
+    import_lazily(globals(), "cuda_device.library", "standard")
+
 
 # The types of the results of constant folding.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
@@ -55,7 +62,7 @@ def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool
     """Whether a result has a bounded size: `(10**4000) ** 4000` must not stop the compiler."""
     match values:
         case (str() as text, int() as times) | (int() as times, str() as text) if function is operator.mul:
-            return len(text) * times <= MOST_CHARACTERS
+            return len(text) * times <= remedies.MOST_CHARACTERS
     if any(not isinstance(value, (bool, int, float, complex)) for value in values):
         return function not in (operator.mul, operator.mod)
     bits = [value.bit_length() for value in values if isinstance(value, int)]
@@ -101,7 +108,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [own]
     rule = frame.kind(cell.known).unary
     if rule is None:
-        raise undefined(sign, cell.known)
+        raise remedies.undefined(sign, cell.known)
     return [rule(frame, sign, cell)]
 
 
@@ -134,7 +141,7 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         )
     result = kind.binary(frame, sign, a, b) if kind.binary else None
     if result is None:
-        raise undefined(sign, a.known, b.known)
+        raise remedies.undefined(sign, a.known, b.known)
     return [result]
 
 
@@ -218,7 +225,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         isinstance(cell.known.type, (model.Tuple, model.Vector, model.Struct, model.Subarray)) for cell in cells
     ):
         return [composites.compare(frame, sign, *cells)]
-    raise undefined(sign, a.known, b.known)
+    raise remedies.undefined(sign, a.known, b.known)
 
 
 def _are_unlike(a: Known, b: Known) -> bool:
@@ -247,7 +254,9 @@ def _equal(a: object, b: object) -> bool:
     try:
         return a is b or bool(a == b) or _names_dtype(a, b) or _names_dtype(b, a)
     except Exception as error:
-        raise CompileError(f"{describe(a)} and {describe(b)} cannot be compared: {error}", help=ON_THE_HOST) from error
+        raise CompileError(
+            f"{describe(a)} and {describe(b)} cannot be compared: {error}", help=remedies.ON_THE_HOST
+        ) from error
 
 
 def _names_dtype(name: object, cls: object) -> bool:

@@ -27,8 +27,8 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.model import BOOL, COMPLEX128, INDEX, Bundle, Number, Struct, Tuple, Type
+from cuda_device.types.promote import is_narrow_number, is_wide_float
 
-_NARROW = 16
 _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
 """Operations that only show a number; converting it loses nothing that the program computes with."""
 _STORES = (ops.PY_SETITEM, ops.PY_SETATTR, ops.STORE)
@@ -205,7 +205,7 @@ class _Body:
         source = value.type
         if not isinstance(source, Number) or not source.is_integer or not source.builtin or source == BOOL:
             return
-        if not is_narrow(target) or _is_float(op.result) or op.attributes.get("exact"):
+        if not is_narrow_number(target) or _is_float(op.result) or op.attributes.get("exact"):
             return
         self.losses.report(
             self._place(op),
@@ -216,7 +216,7 @@ class _Body:
     def _float(self, op: Op) -> None:
         (value,), target = op.operands, op.result.type
         source = value.type
-        if not _is_wide_float(target) or _is_wide_float(source) or not _is_float(value):
+        if not is_wide_float(target) or is_wide_float(source) or not _is_float(value):
             return
         if self.of(value) != FloatOrigin.COMPUTED:
             return
@@ -295,7 +295,7 @@ class _Body:
             names = dict(zip(callee.params, op.operands, strict=True))
             end = callee.blocks[-1].terminator
             op = made.get(end.operands[0], op) if end.operands else op
-        if op.code is not ops.PY_BINARY or op.attributes["op"] not in _GROWING or not is_narrow(op.result.type):
+        if op.code is not ops.PY_BINARY or op.attributes["op"] not in _GROWING or not is_narrow_number(op.result.type):
             return []
         ints = [v in made and made[v].code is ops.CONST and v not in self.losses.given for v in op.operands]
         return [(names.get(v, v), is_int) for v, is_int in zip(op.operands, ints, strict=True)]
@@ -304,10 +304,6 @@ class _Body:
 def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool) -> tuple[Loss, ...]:
     """The losses of a typed module, in program order. In checked mode, variables that may wrap are checked at run time."""
     analysis = _Losses(module, adopted, given)
-    codes = (ops.CONVERT, ops.PY_BINARY)
-    types = (op.result.type for function in module.functions for op in function.ops() if op.code in codes)
-    if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
-        return ()
     todo = [analysis.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))]
     told = set[_Body]()
     while todo:
@@ -343,13 +339,8 @@ def _check(function: Function, op: Op) -> None:
     function.effects |= Effect.EXITS
 
 
-def _is_wide_float(type: object) -> bool:
-    """Whether a type is float64 or complex128."""
-    return isinstance(type, Number) and not type.is_integer and (type.part if type.is_complex else type).bits == 64
-
-
 def _takes_wide_floats(op: Op) -> bool:
-    return any(_is_wide_float(operand.type) for operand in op.operands)
+    return any(is_wide_float(operand.type) for operand in op.operands)
 
 
 def _is_float(value: Value) -> bool:
@@ -360,11 +351,6 @@ def _is_explicit(op: Op) -> bool:
     """Whether an operation is a call of a fixed-format type."""
     type = op.result.type
     return isinstance(type, Number) and not type.builtin and op.attributes["name"] == str(type)
-
-
-def is_narrow(type: object) -> bool:
-    """Whether a type is a number type of at most 16 bits."""
-    return isinstance(type, Number) and type.bits <= _NARROW and type != BOOL
 
 
 def _fits_float32(value: object) -> bool:

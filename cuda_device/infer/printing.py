@@ -13,19 +13,26 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from types import EllipsisType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import references
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Keywords, Method, Named, Text, TextField, is_list
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.library import prelude
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.vector_classes import host_vector
+
+if TYPE_CHECKING:
+    from cuda_device.infer import references
+else:
+    import_lazily(globals(), "cuda_device.infer", "references")
+
 
 _SPEC = re.compile(
     r"(?P<align>[<>])?(?P<sign>[-+ ])?(?P<alternate>#)?(?P<zero>0)?(?P<width>\d+)?"

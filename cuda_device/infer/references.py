@@ -11,13 +11,13 @@ value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame, Place
-from cuda_device.infer.indexing import indices_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-from cuda_device.library import copying
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import (
     MOST_NUMBERS,
@@ -29,6 +29,13 @@ from cuda_device.types.layout import (
     shortfall,
 )
 from cuda_device.types.model import INDEX, Array, AtomicCell, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
+
+if TYPE_CHECKING:
+    from cuda_device.infer import indexing
+    from cuda_device.library import copying
+else:
+    import_lazily(globals(), "cuda_device.library", "copying")
+    import_lazily(globals(), "cuda_device.infer", "indexing")
 
 
 def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
@@ -66,7 +73,7 @@ def of_place(frame: Frame, place: Place | None) -> Cell:
     if isinstance(place.base.known.type, Ref):
         return place.base
     assert place.index is not None
-    return element(frame, place.base, indices_of(frame, place.index))
+    return element(frame, place.base, indexing.indices_of(frame, place.index))
 
 
 def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:

@@ -15,7 +15,7 @@ from types import FunctionType
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer.constants import FOLDS, UNARY
+from cuda_device.infer.constants import METHODS, UNARY_METHODS
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
@@ -203,8 +203,6 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
 
 # Operators
 
-METHODS = {sign: function.__name__.strip("_") for sign, function in {**FOLDS, "@": operator.matmul}.items()}
-UNARY_METHODS = {sign: function.__name__ for sign, function in UNARY.items() if sign != "not"}
 MOST_CHARACTERS = 4096
 """The maximum length of `text * n`."""
 

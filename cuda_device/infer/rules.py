@@ -9,61 +9,56 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 from cuda_device import hooks
+from cuda_device.device.functions import Func
+from cuda_device.device.rows import Intrinsic
 from cuda_device.errors import CompileError, PluginError
-from cuda_device.infer import (
-    builtin_calls,
-    closures,
-    composites,
-    conditions,
-    hosted,
-    loops,
-    operators,
-    printing,
-    remedies,
-    sequences,
-)
+from cuda_device.infer import calls, operators
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, Kind, NeverReturns, Rank, Rule
-from cuda_device.infer.kinds import (
-    arrays,
-    complexes,
-    dicts,
-    masks,
-    pointers,
-    scalars,
-    structs,
-    subarrays,
-    tuples,
-    vectors,
-)
+from cuda_device.infer.kinds import arrays, scalars
 from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Resumed, Text, Thing, class_of, use_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
+from cuda_device.lazy_imports import LazyMethod, LazyTable, import_lazily
 from cuda_device.types import model
+from cuda_device.types.host import is_struct, model_of
 from cuda_device.types.known import Known, Undefined, constant, part
 
-_NUMBER, _MASK, _COMPLEX = scalars.KIND, masks.kind(scalars.KIND), complexes.kind(scalars.KIND)
+if TYPE_CHECKING:
+    from cuda_device.infer import builtin_calls, composites, conditions, hosted, printing, remedies
+else:
+    import_lazily(
+        globals(), "cuda_device.infer", "builtin_calls", "composites", "conditions", "hosted", "printing", "remedies"
+    )
+
+
 _OTHER = Kind(Rank.OTHER)
-KINDS: dict[object, Kind] = {
-    model.Array: arrays.KIND,
-    model.Vector: vectors.KIND,
-    model.Struct: structs.KIND,
-    model.Ref: structs.REFERENCE,
-    model.Pointer: pointers.KIND,
-    model.Subarray: subarrays.KIND,
-    model.Tuple: tuples.KIND,
-    Named: tuples.NAMED,
-    Thing.LIST: tuples.LIST,
-    Keywords: dicts.KIND,
-    model.Range: loops.RANGE,
-    model.Static: hosted.KIND,
-}
+_KINDS: LazyTable[object, Kind] = LazyTable(
+    "cuda_device.infer",
+    {model.Array: arrays.KIND},
+    {
+        model.Vector: "kinds.vectors.KIND",
+        model.Struct: "kinds.structs.KIND",
+        model.Ref: "kinds.structs.REFERENCE",
+        model.Pointer: "kinds.pointers.KIND",
+        model.Subarray: "kinds.subarrays.KIND",
+        model.Tuple: "kinds.tuples.KIND",
+        Named: "kinds.tuples.NAMED",
+        Thing.LIST: "kinds.tuples.LIST",
+        Keywords: "kinds.dicts.KIND",
+        model.Range: "loops.RANGE",
+        model.Static: "hosted.KIND",
+    },
+)
 """By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
 
 
@@ -71,10 +66,20 @@ def kind_of(_: Frame, known: Known) -> Kind:
     """The kind of a value."""
     type = known.type
     if isinstance(type, model.Number):
-        return _MASK if type.mask else _COMPLEX if type.is_complex else _NUMBER
-    if isinstance(type, model.Bundle):
-        return KINDS.get(class_of(known), _OTHER)
-    return KINDS.get(type.__class__, _OTHER)
+        return scalars.KIND if not (type.mask or type.is_complex) else _kind_of_number(type.mask)
+    key = class_of(known) if isinstance(type, model.Bundle) else type.__class__
+    try:
+        return _KINDS[key]
+    except KeyError:
+        return _OTHER
+
+
+@functools.cache
+def _kind_of_number(mask: bool) -> Kind:
+    """The kind of masks or of complex numbers, which extends that of numbers."""
+    from cuda_device.infer.kinds import complexes, masks
+
+    return masks.kind(scalars.KIND) if mask else complexes.kind(scalars.KIND)
 
 
 def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -110,7 +115,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index, value = cells
     if isinstance(index.known.value, Named):
         index = frame.as_tuple(index)
-    if isinstance(owner.known.type, model.Array):
+    if isinstance(owner.known.type, model.Array) and isinstance(value.known.type, model.Static):
         value = hosted.as_array(frame, value)
     rule = frame.kind(owner.known).setitem
     found = rule(frame, op, owner, index, value) if rule else None
@@ -215,6 +220,61 @@ def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
     raise CompileError(f"{what} is not supported in device code", help=remedies.CONSTRUCTS.get(what, ""))
 
 
+def _is_by_row(row: Intrinsic, positional: Sequence[Cell]) -> bool:
+    """Whether a call is what the row says; other calls of some builtins have a rule of their own."""
+    return row.only_for is None or all(isinstance(cell.known.type, row.only_for) for cell in positional)
+
+
+def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a value."""
+    function = frame.now(function)
+    if frame.policy is not None:
+        function, positional, named = frame.policy.call(frame, function, positional, named)
+    known = function.known
+    if isinstance(known.type, model.Static):
+        return _call_entity(frame, known.value, positional, named)
+    if isinstance(known.type, model.Bundle):
+        return calls.call_bundle(frame, function, positional, named)
+    if isinstance(known.type, model.Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
+        return frame.program.call(frame, method, [function, *positional], named)
+    raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
+
+
+def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls an object of the host by its rule, by a struct's method or overload, or as a Python function."""
+    if isinstance(entity, type) and is_struct(entity):
+        return composites.construct(frame, model_of(entity), positional, named)
+    arguments = [*positional, *named.values()]
+    own = None
+    if any(isinstance(cell.known.type, model.Struct) for cell in arguments):
+        own = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
+    if own is None and not isinstance(entity, Func):
+        row = frame.program.row(entity)
+        if row is not None and not named and _is_by_row(row, positional):
+            return calls.call_row(row, frame, positional, named)
+        rule = builtin_calls.rule_of(frame, entity)
+        if rule is not None:
+            return rule(frame, positional, named)
+    if isinstance(entity, Func) and entity.options.interop:
+        for cell in arguments:
+            conditions.describable(frame, cell)
+    return frame.program.call(frame, own or entity, positional, named)
+
+
+_DISPATCHING: tuple[Any, ...] = (
+    abs, bool, complex, divmod, float, int, len, pow, reversed, round, math.ceil, math.floor, math.trunc
+)  # fmt: skip
+_SPECIAL_METHODS = {id(builtin): f"__{builtin.__name__}__" for builtin in _DISPATCHING}
+
+
+def _method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
+    """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
+    if not positional or not isinstance(struct := positional[0].known.type, model.Struct):
+        return None
+    name = _SPECIAL_METHODS.get(id(entity))
+    return None if name is None else frame.method_of(struct, name)
+
+
 def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes.get("names", ())
     assert isinstance(names, tuple)
@@ -299,60 +359,65 @@ def _variable(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return []
 
 
-RULES: dict[ops.OpDef, Rule] = {
-    ops.VARIABLE: _variable,
-    ops.PY_UNDEFINED: lambda _, op, __: [Cell(part(Undefined(str(op.attributes["name"]))))],
-    ops.PY_CELLS: closures.name_variables,
-    ops.PY_COPY: lambda _, __, cells: [Cell(cells[0].known, cells[0].value)],
-    ops.PY_SETATTR: setattr_,
-    ops.PY_CONST: lambda _, op, __: [Cell(constant(op.attributes["value"], op.location))],
-    ops.PY_GLOBAL: _global,
-    ops.PY_CELL: closures.get_cell,
-    ops.PY_SET_CELL: closures.set_cell,
-    ops.PY_BOX: closures.box,
-    ops.PY_UNBOX: closures.unbox,
-    ops.PY_SET_BOX: closures.set_box,
-    ops.PY_UNARY: operators.unary,
-    ops.PY_BINARY: operators.binary,
-    ops.PY_COMPARE: operators.compare,
-    ops.PY_IS: operators.is_,
-    ops.PY_TRUTH: lambda frame, _, cells: [frame.truth(cells[0])],
-    ops.PY_GETATTR: getattr_,
-    ops.PY_GETITEM: getitem,
-    ops.PY_SETITEM: setitem,
-    ops.PY_TUPLE: lambda frame, _, cells: [frame.tuple(cells)],
-    ops.PY_LIST: lambda frame, _, cells: [frame.new_list(cells)],
-    ops.PY_APPEND: tuples.append,
-    ops.PY_EXTEND: tuples.extend,
-    ops.PY_TUPLE_OF: lambda frame, _, cells: [frame.as_tuple(cell) for cell in cells],
-    ops.PY_DICT: dicts.make_dict,
-    ops.PY_MAP_ADD: dicts.map_add,
-    ops.PY_MERGE: dicts.merge,
-    ops.PY_SLICE: lambda frame, _, cells: [frame.bundle(slice, [*cells, Cell(constant(None))][:3])],
-    ops.PY_STRING: printing.make_string,
-    ops.PY_FORMAT: printing.format_part,
-    ops.PY_CONTAINS: sequences.contains,
-    ops.PY_IS_SEQUENCE: sequences.is_sequence,
-    ops.PY_UNPACK: _unpack,
-    ops.PY_UNPACK_STAR: sequences.unpack_star,
-    ops.PY_CALL: _call,
-    ops.PY_CALL_STAR: _call_star,
-    ops.PY_FUNCTION: closures.make,
-    ops.PY_ITER: loops.iterate,
-    ops.PY_NEXT: loops.next_,
-    ops.PY_AT: loops.stands_at,
-    ops.PY_STEP: lambda frame, _, cells: [frame.bundle(Resumed(), cells)],
-    ops.PY_RAISE: _raise,
-    ops.PY_DEFINED: _defined,
-    ops.PY_UNSUPPORTED: _unsupported,
-}
+RULES: LazyTable[ops.OpDef, Rule] = LazyTable(
+    "cuda_device.infer",
+    {
+        ops.VARIABLE: _variable,
+        ops.PY_UNDEFINED: lambda _, op, __: [Cell(part(Undefined(str(op.attributes["name"]))))],
+        ops.PY_COPY: lambda _, __, cells: [Cell(cells[0].known, cells[0].value)],
+        ops.PY_SETATTR: setattr_,
+        ops.PY_CONST: lambda _, op, __: [Cell(constant(op.attributes["value"], op.location))],
+        ops.PY_GLOBAL: _global,
+        ops.PY_UNARY: operators.unary,
+        ops.PY_BINARY: operators.binary,
+        ops.PY_COMPARE: operators.compare,
+        ops.PY_IS: operators.is_,
+        ops.PY_TRUTH: lambda frame, _, cells: [frame.truth(cells[0])],
+        ops.PY_GETATTR: getattr_,
+        ops.PY_GETITEM: getitem,
+        ops.PY_SETITEM: setitem,
+        ops.PY_TUPLE: lambda frame, _, cells: [frame.tuple(cells)],
+        ops.PY_LIST: lambda frame, _, cells: [frame.new_list(cells)],
+        ops.PY_TUPLE_OF: lambda frame, _, cells: [frame.as_tuple(cell) for cell in cells],
+        ops.PY_SLICE: lambda frame, _, cells: [frame.bundle(slice, [*cells, Cell(constant(None))][:3])],
+        ops.PY_UNPACK: _unpack,
+        ops.PY_CALL: _call,
+        ops.PY_CALL_STAR: _call_star,
+        ops.PY_STEP: lambda frame, _, cells: [frame.bundle(Resumed(), cells)],
+        ops.PY_RAISE: _raise,
+        ops.PY_DEFINED: _defined,
+        ops.PY_UNSUPPORTED: _unsupported,
+    },
+    {
+        ops.PY_CELLS: "closures.name_variables",
+        ops.PY_CELL: "closures.get_cell",
+        ops.PY_SET_CELL: "closures.set_cell",
+        ops.PY_BOX: "closures.box",
+        ops.PY_UNBOX: "closures.unbox",
+        ops.PY_SET_BOX: "closures.set_box",
+        ops.PY_FUNCTION: "closures.make",
+        ops.PY_APPEND: "kinds.tuples.append",
+        ops.PY_EXTEND: "kinds.tuples.extend",
+        ops.PY_DICT: "kinds.dicts.make_dict",
+        ops.PY_MAP_ADD: "kinds.dicts.map_add",
+        ops.PY_MERGE: "kinds.dicts.merge",
+        ops.PY_STRING: "printing.make_string",
+        ops.PY_FORMAT: "printing.format_part",
+        ops.PY_CONTAINS: "sequences.contains",
+        ops.PY_IS_SEQUENCE: "sequences.is_sequence",
+        ops.PY_UNPACK_STAR: "sequences.unpack_star",
+        ops.PY_ITER: "loops.iterate",
+        ops.PY_NEXT: "loops.next_",
+        ops.PY_AT: "loops.stands_at",
+    },
+)
 
 
 class RuleFrame(Frame):
     """A frame with the rules of all kinds."""
 
     kind = kind_of
-    call = builtin_calls.call
+    call = call
     getattr = getattr_
     getitem = getitem
     store = arrays.store
@@ -361,11 +426,12 @@ class RuleFrame(Frame):
     unary = operators.unary
     compare = operators.compare
     truth = operators.truth_of
-    iterate = loops.iterator_over
-    items_of_iterator = loops.items_of
-    as_iterable = sequences.as_iterable
-    items_of = sequences.items_of
-    method_of = composites.method_of
-    subarray = subarrays.made_of
+    iterate = LazyMethod("cuda_device.infer", "loops.iterator_over")
+    items_of_iterator = LazyMethod("cuda_device.infer", "loops.items_of")
+    as_iterable = LazyMethod("cuda_device.infer", "sequences.as_iterable")
+    items_of = LazyMethod("cuda_device.infer", "sequences.items_of")
+    method_of = LazyMethod("cuda_device.infer", "composites.method_of")
+    subarray = LazyMethod("cuda_device.infer", "kinds.subarrays.made_of")
     as_array_type = arrays.as_type
-    record_constant = structs.constant_of
+    constant_array = arrays.in_constant_memory
+    record_constant = LazyMethod("cuda_device.infer", "kinds.structs.constant_of")

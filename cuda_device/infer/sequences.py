@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Keywords, Thing, means
 from cuda_device.ir.nodes import Op
-from cuda_device.library import standard
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.known import constant, describe
+
+if TYPE_CHECKING:
+    from cuda_device.infer import hosted
+    from cuda_device.library import standard
+else:
+    import_lazily(globals(), "cuda_device.infer", "hosted")
+    import_lazily(globals(), "cuda_device.library", "standard")
 
 
 def as_iterable(frame: Frame, cell: Cell) -> Cell:

@@ -1,1 +1,9 @@
-"""Functions of builtins, `math`, `cmath`, NumPy and the programming model, written in Python and compiled like users' code."""
+"""The library: device functions written in Python, and the tables that map what programs call to them."""
+
+from cuda_device import hooks
+
+_MODULES = ("barriers", "complex_functions", "copying", "numbers", "prelude", "standard")
+NAMES = frozenset(f"cuda_device.{name}" for name in (*(f"library.{name}" for name in _MODULES), *hooks.LIBRARIES))
+"""The names of the modules whose functions are compiled like a user's. Messages show the place where the user called them."""
+STANDARD = "cuda_device.library.standard"
+"""The one that computes by the rules of the program that calls it (`infer/policies`)."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from cuda_device.device import numeric
-from cuda_device.device.lowering import Lowering, Tree, flatten, number_in, value_of
-from cuda_device.device.rows import Intrinsic, Typed, any_number_of, common_type, number_of
+from cuda_device.device import numeric, rows
+from cuda_device.device.lowering import Lowering, Tree, number_in, value_of
+from cuda_device.device.rows import Intrinsic, Typed, any_number_of, common_type, entered, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.library import numbers
-from cuda_device.library.complex_functions import complex_of, magnitude
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import ROWS as HOST_ROWS
 from cuda_device.types.known import Known, between, constant, known_as, of_type, wrapped
-from cuda_device.types.promote import promote, to_complex
+from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import Dim3, families
+
+if TYPE_CHECKING:
+    from cuda_device.library import complex_functions, numbers
+else:
+    import_lazily(globals(), "cuda_device.library", "complex_functions", "numbers")
 
 T = TypeVar("T")
 
@@ -46,7 +48,8 @@ def _constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         return build.convert(value_of(operands[0]), _result_number(typed))
 
-    return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
+    only_for = () if entity is bool else None
+    return Intrinsic(entity, name, infer, lower, (1, 1), folds=True, only_for=only_for)
 
 
 def _roomy(argument: Known, source: model.Number) -> model.Number:
@@ -66,7 +69,7 @@ def _roomy(argument: Known, source: model.Number) -> model.Number:
 def _infer_abs(arguments: Sequence[Known]) -> Typed:
     type = any_number_of(arguments[0], "abs")
     if type.is_complex:
-        return Typed(of_type(type.part, nonneg=True), instead=magnitude)
+        return Typed(of_type(type.part, nonneg=True), instead=complex_functions.magnitude)
     type = model.INT if type == model.BOOL else type
     if isinstance(arguments[0].value, int):
         return Typed(wrapped(type, abs(arguments[0].value)))
@@ -107,7 +110,7 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
 
         return reduce(better, map(value_of, operands))
 
-    return Intrinsic(entity, name, infer, lower, (1, 255), folds=True)
+    return Intrinsic(entity, name, infer, lower, (1, 255), folds=True, only_for=())
 
 
 def _infer_round(arguments: Sequence[Known]) -> Typed:
@@ -193,7 +196,7 @@ def _lower_range(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree
     return start, stop, step
 
 
-ROWS = (
+ROWS = entered(
     _constructor(int, "int", model.INT),
     _constructor(float, "float", model.FLOAT),
     _constructor(bool, "bool", model.BOOL),
@@ -202,66 +205,12 @@ ROWS = (
         for row in HOST_ROWS
         if not row.number.is_complex
     ),
-    Intrinsic(abs, "abs", _infer_abs, _lower_abs, (1, 1), folds=True),
+    Intrinsic(abs, "abs", _infer_abs, _lower_abs, (1, 1), folds=True, only_for=(model.Number,)),
     _extreme(min, "min", "<"),
     _extreme(max, "max", ">"),
-    Intrinsic(round, "round", _infer_round, _lower_round, (1, 1), folds=True),
-    Intrinsic(len, "len", _infer_len, _lower_len, (1, 1)),
+    Intrinsic(round, "round", _infer_round, _lower_round, (1, 1), folds=True, only_for=()),
+    Intrinsic(len, "len", _infer_len, _lower_len, (1, 1), only_for=(model.Array,)),
     Intrinsic(range, "range", _infer_range, _lower_range, (1, 3)),
-)
-
-
-# Complex numbers
-
-
-def _complex_constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
-    """`complex(a, b)` is `a + b * 1j`, also where a or b are complex."""
-
-    def infer(arguments: Sequence[Known]) -> Typed:
-        if not arguments:
-            return Typed(Known(number, 0j))
-        types = [any_number_of(argument, name) for argument in arguments]
-        handed = (_handed_over(known, type, number) for known, type in zip(arguments, types, strict=True))
-        return Typed(of_type(number), tuple(enumerate(handed)))
-
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        first, *second = (build.convert_tree(operand, number) for operand in operands)
-        if not second:
-            return first
-        (a, b), (c, d) = tuple(flatten(first)), tuple(flatten(second[0]))
-        # The missing part of a real operand is not added, which would change signed zeros.
-        real = a if _is_real(operands[1]) else build.sum(ops.SUB, a, d)
-        return real, c if _is_real(operands[0]) else build.sum(ops.ADD, b, c)
-
-    return Intrinsic(entity, name, infer, lower, (0, 2), folds=True)
-
-
-def _handed_over(known: Known, type: model.Number, target: model.Number) -> model.Number:
-    """The type in which an argument is passed to a constructor: for a constant, that of the result, so that it loses nothing."""
-    if not known.constant:
-        return type
-    return target if type.is_complex else target.part
-
-
-def _is_real(operand: Tree) -> bool:
-    return len(tuple(flatten(operand))) == 1
-
-
-def _infer_complex_of(arguments: Sequence[Known]) -> Typed:
-    real, imaginary = (any_number_of(argument, "complex") for argument in arguments)
-    type = promote(to_complex(real), to_complex(imaginary))
-    if type is None or real.is_complex or imaginary.is_complex:
-        raise CompileError(
-            "the parts of a complex number are floats", help="write complex(x, y) with real numbers x and y"
-        )
-    return Typed(of_type(type), ((0, type.part), (1, type.part)))
-
-
-COMPLEX_ROWS = (
-    _complex_constructor(complex, "complex", model.COMPLEX),
-    _complex_constructor(np.complex64, "complex64", model.COMPLEX64),
-    _complex_constructor(np.complex128, "complex128", model.COMPLEX128),
-    Intrinsic(complex_of, "complex_of", _infer_complex_of, lambda _, operands, __: tuple(operands)),
 )
 
 
@@ -291,4 +240,9 @@ def _vector_row(cls: Any, name: str) -> Intrinsic:
     return Intrinsic(cls, name, infer, lower, (vector.size, vector.size))
 
 
-VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*families().items(), ("Dim3", Dim3)))
+VECTOR_ROWS = entered(*(_vector_row(cls, name) for name, cls in (*families().items(), ("Dim3", Dim3))))
+
+
+def row_of_entity(entity: object) -> Intrinsic | None:
+    """The row of an entity, or None. The rows of Python's and NumPy's numbers and functions are here and in `device/numeric`."""
+    return rows.BY_IDENTITY.get(id(entity))

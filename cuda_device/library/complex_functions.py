@@ -14,13 +14,20 @@ from __future__ import annotations
 import cmath
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device import entities
+from cuda_device.device.lowering import Lowering, Tree, flatten
+from cuda_device.device.rows import Intrinsic, Typed, any_number_of, entered
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
 from cuda_device.library import numbers, prelude
+from cuda_device.types import model
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.promote import promote, to_complex
 
 # Arithmetic
 
@@ -496,3 +503,57 @@ OF_NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
     numbers.sign: sign,
 }
 """By function that computes one of NumPy's for real numbers, the function for complex ones if it is another one."""
+
+
+# Constructors
+
+
+def _complex_constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
+    """`complex(a, b)` is `a + b * 1j`, also where a or b are complex."""
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        if not arguments:
+            return Typed(Known(number, 0j))
+        types = [any_number_of(argument, name) for argument in arguments]
+        handed = (_handed_over(known, type, number) for known, type in zip(arguments, types, strict=True))
+        return Typed(of_type(number), tuple(enumerate(handed)))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        first, *second = (build.convert_tree(operand, number) for operand in operands)
+        if not second:
+            return first
+        (a, b), (c, d) = tuple(flatten(first)), tuple(flatten(second[0]))
+        # The missing part of a real operand is not added, which would change signed zeros.
+        real = a if _is_real(operands[1]) else build.sum(ops.SUB, a, d)
+        return real, c if _is_real(operands[0]) else build.sum(ops.ADD, b, c)
+
+    return Intrinsic(entity, name, infer, lower, (0, 2), folds=True, only_for=() if entity is complex else None)
+
+
+def _handed_over(known: Known, type: model.Number, target: model.Number) -> model.Number:
+    """The type in which an argument is passed to a constructor: for a constant, that of the result, so that it loses nothing."""
+    if not known.constant:
+        return type
+    return target if type.is_complex else target.part
+
+
+def _is_real(operand: Tree) -> bool:
+    return len(tuple(flatten(operand))) == 1
+
+
+def _infer_complex_of(arguments: Sequence[Known]) -> Typed:
+    real, imaginary = (any_number_of(argument, "complex") for argument in arguments)
+    type = promote(to_complex(real), to_complex(imaginary))
+    if type is None or real.is_complex or imaginary.is_complex:
+        raise CompileError(
+            "the parts of a complex number are floats", help="write complex(x, y) with real numbers x and y"
+        )
+    return Typed(of_type(type), ((0, type.part), (1, type.part)))
+
+
+ROWS = entered(
+    _complex_constructor(complex, "complex", model.COMPLEX),
+    _complex_constructor(np.complex64, "complex64", model.COMPLEX64),
+    _complex_constructor(np.complex128, "complex128", model.COMPLEX128),
+    Intrinsic(complex_of, "complex_of", _infer_complex_of, lambda _, operands, __: tuple(operands)),
+)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.device.rows import Intrinsic, Typed, entered
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.types.known import of_type
@@ -36,7 +36,9 @@ def _lower_address(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
     return build.op(ops.ADDRESS, UINT64, array.data)
 
 
-ROWS = (Intrinsic(address, "address", lambda given: Typed(of_type(UINT64), ((0, given[0].type),)), _lower_address),)
+ROWS = entered(
+    Intrinsic(address, "address", lambda given: Typed(of_type(UINT64), ((0, given[0].type),)), _lower_address)
+)
 
 
 def distance(target: Any, source: Any) -> Any:

@@ -5,62 +5,47 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 from collections.abc import Callable
+from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from cuda_device import hooks
-from cuda_device.device import (
-    atomics,
-    entities,
-    inline_ptx,
-    machine_functions,
-    memory,
-    numeric,
-    packing,
-    positioning,
-    sync,
-    target,
-)
+from cuda_device.device import entities, rows
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import barriers, builtins, complex_functions, copying, numbers, prelude, standard
+from cuda_device.library import complex_functions, numbers, prelude, standard
 
-ALL: tuple[Intrinsic, ...] = (
-    *target.ROWS,
-    *positioning.ROWS,
-    *memory.ROWS,
-    *sync.ROWS,
-    *atomics.ROWS,
-    *sync.WARP_ROWS,
-    *machine_functions.TIMING_ROWS,
-    *numeric.ROWS,
-    *machine_functions.ROWS,
-    inline_ptx.ROW,
-    *builtins.ROWS,
-    *builtins.COMPLEX_ROWS,
-    *builtins.VECTOR_ROWS,
-    *packing.ROWS,
-    *copying.ROWS,
+
+def all_rows() -> tuple[Intrinsic, ...]:
+    """The rows of everything that device code can name."""
+    for module in _OF_DEVICE:
+        importlib.import_module(f"cuda_device.{module}")
+    return tuple(sorted(rows.BY_NAME.values(), key=attrgetter("name")))
+
+
+_OF_DEVICE = (
+    "device.target",
+    "device.positioning",
+    "device.memory",
+    "device.sync",
+    "device.atomics",
+    "device.machine_functions",
+    "device.numeric",
+    "device.inline_ptx",
+    "device.packing",
+    "library.builtins",
+    "library.complex_functions",
+    "library.copying",
 )
-BY_NAME = {row.name: row for row in ALL}
-# By identity: some entities compare equal to others (np.float32 == np.dtype("float32")), some do not hash.
-_BY_IDENTITY = {id(row.entity): row for row in ALL}
+"""The modules that enter rows."""
 
 
-def row_of_entity(entity: object) -> Intrinsic | None:
-    """The row of an entity, or None."""
-    return _BY_IDENTITY.get(id(entity))
+# Functions of Python and NumPy
 
-
-# The library: modules whose functions are compiled like a user's
-
-_MODULES = (barriers, complex_functions, copying, numbers, prelude, standard)
-NAMES = frozenset((*(module.__name__ for module in _MODULES), *(f"cuda_device.{name}" for name in hooks.LIBRARIES)))
-"""The names of these modules. Messages about their code show the place where the user called it."""
 FUNCTIONS = numbers.FUNCTIONS | standard.FUNCTIONS
 """By function of Python, the function that device code calls instead."""
 

@@ -109,3 +109,18 @@ def join_numbers(a: model.Number, b: model.Number) -> model.Number | None:
 def signed(bits: int) -> int:
     """The int32 with these 32 bits: 0xFFFFFFFF is -1."""
     return bits - (1 << 32) if bits > model.INT32.high else bits
+
+
+# Types in which results may lose what the program's builtin numbers have (`infer/precision`)
+
+
+def is_narrow_number(type: object) -> bool:
+    """Whether a type is a number type of at most 16 bits."""
+    return isinstance(type, model.Number) and type.bits <= 16 and type != model.BOOL
+
+
+def is_wide_float(type: object) -> bool:
+    """Whether a type is float64 or complex128."""
+    return (
+        isinstance(type, model.Number) and not type.is_integer and (type.part if type.is_complex else type).bits == 64
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import ast
 import functools
+import importlib
 import inspect
 import linecache
 import os
@@ -36,7 +37,7 @@ import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompilerBug, Location
 from cuda_device.infer import remedies
-from cuda_device.library import table
+from cuda_device.library import NAMES
 
 LOOK = "test_errors/the_look_of_the_source"
 HOST_PAGE = "test_errors/on_the_host"
@@ -638,14 +639,13 @@ def test_functions_of_libraries_of_arrays_get_loops(monkeypatch):
 
 
 # What the modules of plugins raise, the host raises.
-@pytest.mark.parametrize("module", sorted(name for name in table.NAMES if ".plugins." not in name))
+@pytest.mark.parametrize("module", sorted(name for name in NAMES if ".plugins." not in name))
 def test_every_exception_of_the_library_has_a_remedy(module):
-    nodes = ast.walk(ast.parse(Path(sys.modules[module].__file__).read_text()))
+    file = importlib.import_module(module).__file__
+    nodes = ast.walk(ast.parse(Path(file).read_text()))
     raised = [node for node in nodes if isinstance(node, ast.Raise)]
     others = [node.lineno for node in raised if not isinstance(node.exc, ast.Call) or len(node.exc.args) != 2]
-    assert [
-        line for line in others if "DeviceOnlyError" not in linecache.getline(sys.modules[module].__file__, line)
-    ] == []
+    assert [line for line in others if "DeviceOnlyError" not in linecache.getline(file, line)] == []
 
 
 # The number of positional arguments of each error with a remedy.

@@ -15,7 +15,7 @@ from ir_helpers import job
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.cpu import cpu_target
-from cuda_device.library import table
+from cuda_device.device import rows
 
 ROOT = pathlib.Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -193,9 +193,9 @@ def test_the_program_of_the_tour(tmp_path, stream):
 
 
 def test_the_intrinsic_of_the_tour(tmp_path, stream, monkeypatch):
+    monkeypatch.setattr(rows, "BY_NAME", {**rows.BY_NAME})
+    monkeypatch.setattr(rows, "BY_IDENTITY", {**rows.BY_IDENTITY})
     (row,) = execute(marked("intrinsic"), tmp_path)["ROWS"]
-    monkeypatch.setitem(table.BY_NAME, row.name, row)
-    monkeypatch.setitem(table._BY_IDENTITY, id(row.entity), row)
     monkeypatch.setattr(device, "lerp", row.entity, raising=False)
     execute(marked("test"), tmp_path, device=device)["test_lerp"](stream)
 

@@ -67,7 +67,7 @@ def of_module(module: object, prefix: str, entities: Iterable[object]) -> str:
 
 def entities() -> list[object]:
     """Everything that device code can call by name."""
-    return [*(row.entity for row in table.ALL), *builtin_calls.BUILTINS]
+    return [*(row.entity for row in table.all_rows()), *builtin_calls.BUILTINS]
 
 
 def document() -> str:

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -21,7 +22,7 @@ from cuda_device import lower
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.device import atomics, memory, numeric, packing
 from cuda_device.device.entities import DeviceValue
-from cuda_device.infer import rules
+from cuda_device.infer import builtin_calls, rules
 from cuda_device.ir import ops
 from cuda_device.library import complex_functions, copying, prelude, table
 from cuda_device.types.vector_classes import families
@@ -32,7 +33,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From below: a folder imports from itself and from those before it.
 FOLDERS = (
-    *"lazy_dataclasses logs errors hooks types ir device library bytecode".split(),
+    *"lazy_dataclasses lazy_imports logs errors hooks types ir device library bytecode".split(),
     *("infer", "infer/kinds"),
     *(f"infer/{top}" for top in ("builtin_calls", "rules", "body", "engine")),  # which need all kinds
     *("lower", "optimise", "instrument", "cache"),
@@ -44,6 +45,8 @@ FOLDERS = (
 DECODER = {f"bytecode/{name}.py" for name in ("decode", "translate", "versions")}
 MOST_IMPORT_SECONDS = 0.050
 USUAL_IMPORT_SECONDS_OF_NUMPY = 0.050
+MOST_LINES_OF_A_SAXPY = 22_000
+"""Of the modules that compiling a saxpy to PTX imports; this may only shrink."""
 
 
 def name_of(path: pathlib.Path) -> str:
@@ -329,6 +332,63 @@ def test_importing_is_quick():
     assert ours <= MOST_IMPORT_SECONDS * max(1, numpy / USUAL_IMPORT_SECONDS_OF_NUMPY)
 
 
+LOADED = """
+import sys, cuda_device as device
+@device.kernel
+def saxpy(a, x, y):
+    i = device.tid(1)
+    if i < len(y):
+        y[i] = a * x[i] + y[i]
+floats = device.ArrayType(device.float32, 1)
+device.compile(saxpy, device.float32, floats, floats, output="ptx")
+print(*(module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "cuda_device"))
+"""
+
+
+def test_a_simple_kernel_loads_little_of_the_compiler(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LOADED)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_DEVICE_")}
+    environment = {**ours, "PYTHONPATH": str(ROOT), "CUDA_DEVICE_CACHE": str(tmp_path)}
+    paths = subprocess.run(
+        [sys.executable, program], check=True, capture_output=True, text=True, env=environment
+    ).stdout
+    assert sum(pathlib.Path(path).read_text().count("\n") for path in paths.split()) <= MOST_LINES_OF_A_SAXPY
+
+
+def lazy_imports(block: ast.If) -> tuple[set[str], set[str]]:
+    """The modules that a file imports for type checkers, of packages of which it imports modules lazily, and those."""
+    calls = [node.value for node in block.orelse if isinstance(node, ast.Expr)]
+    lazy = {f"{call.args[1].value}.{name.value}" for call in calls for name in call.args[2:]}
+    packages = {call.args[1].value for call in calls}
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom) and node.module in packages]
+    return {f"{node.module}.{alias.name}" for node in imports for alias in node.names}, lazy
+
+
+def test_lazy_imports_are_those_that_type_checkers_see():
+    blocks = [
+        node
+        for path in MODULES
+        for node in tree(path).body
+        if isinstance(node, ast.If) and node.orelse and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    assert len(blocks) > 10
+    for block in blocks:
+        checked, lazy = lazy_imports(block)
+        assert checked == lazy
+
+
+def test_rows_of_builtins_with_a_rule_of_their_own_say_so():
+    own = {row.name for row in table.all_rows() if row.entity in builtin_calls.BUILTINS}
+    assert own == {row.name for row in table.all_rows() if row.only_for is not None} >= {"len", "ptx"}
+
+
+def test_the_tables_of_inference_name_what_exists():
+    for table_ in (rules.RULES, rules._KINDS):
+        assert all(table_[key] is not None for key in table_)
+    assert all(callable(getattr(rules.RuleFrame, name)) for name in vars(rules.RuleFrame) if not name.startswith("__"))
+
+
 # How far one statement goes through the compiler
 
 
@@ -337,7 +397,7 @@ def test_one_statement_takes_few_calls_and_changes_of_file():
     alone = "os.environ |= {'CUDA_DEVICE_CACHE': '0', 'CUDA_DEVICE_VERIFY': '0'}"
     script = f"import os, sys; {alone}; sys.path[:] = {path}; import calls; calls.main()"
     count, _, changes = (int(number) for number in re.findall(r"\d+", run(script)))
-    assert count <= 1120 and changes <= 575
+    assert count <= 1105 and changes <= 560
 
 
 # Tables
@@ -390,7 +450,7 @@ def test_each_operation_is_documented():
 
 
 def test_tables_name_each_row_once():
-    for rows in (ops.ALL, table.ALL, numeric.FUNCTIONS):
+    for rows in (ops.ALL, table.all_rows(), numeric.FUNCTIONS):
         assert len({row.name for row in rows}) == len(rows)
 
 
@@ -414,12 +474,12 @@ def test_each_device_entity_is_public_and_documented():
         copying.address,
     ]
     known = {id(entity) for entity in (*ours, *python, *methods, *internal)}
-    for row in table.ALL:
+    for row in table.all_rows():
         assert id(row.entity) in known and inspect.getdoc(row.entity), row.name
         assert row.is_value or not isinstance(row.entity, DeviceValue), row.name
 
 
-FUNCTIONS = [row.entity for row in table.ALL if isinstance(row.entity, FunctionType)]
+FUNCTIONS = [row.entity for row in table.all_rows() if isinstance(row.entity, FunctionType)]
 OF_DEVICES = [f"cuda_device.device.{name}" for name in ("positioning", "memory", "sync", "atomics")]
 
 

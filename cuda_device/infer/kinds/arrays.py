@@ -15,16 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank, is_of
 from cuda_device.infer.meanings import is_member
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import copying, prelude
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import members_of
 from cuda_device.types.known import Known, constant, known_as, of_type
@@ -39,6 +39,15 @@ from cuda_device.types.layout import (
     size_of,
 )
 from cuda_device.types.vector_classes import host_class_of
+
+if TYPE_CHECKING:
+    from cuda_device.device import memory
+    from cuda_device.infer import composites, conditions, indexing, references
+    from cuda_device.library import copying, prelude
+else:
+    import_lazily(globals(), "cuda_device.infer", "composites", "conditions", "indexing", "references")
+    import_lazily(globals(), "cuda_device.library", "copying", "prelude")
+    import_lazily(globals(), "cuda_device.device", "memory")
 
 
 def extents(frame: Frame, cell: Cell[model.Array]) -> list[Cell]:
@@ -331,6 +340,11 @@ def _fits_32_bits(length: Known) -> bool:
     return isinstance(length.type, model.Number) and length.type.high <= model.INT.high
 
 
+def in_constant_memory(frame: Frame, array: Cell) -> Cell:
+    """A NumPy array of the host as an array in constant memory."""
+    return frame.intrinsic(memory.CONSTANT_ARRAY, frame.ask(memory.CONSTANT_ARRAY, [array]), [array])
+
+
 # Elements
 
 
@@ -343,10 +357,11 @@ def _getitem(frame: Frame, _: Op, owner: Cell[model.Array], index: Cell) -> Cell
         return of_each(frame, owner, str(parts[0].known.value))
     if _is_partial(array, parts):
         return select(frame, owner, parts)
-    if references.are_referred_to(frame, array.dtype):
+    is_number = isinstance(array.dtype, model.Number)
+    if not is_number and references.are_referred_to(frame, array.dtype):
         return references.element(frame, owner, indexing.values_of(frame, parts))
     element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
-    if not isinstance(array.dtype, model.Number) and element.value is not None:
+    if not is_number and element.value is not None:
         element.place = Place(element.value, owner, index, frame.writes)
     return element
 
@@ -363,33 +378,47 @@ def store(frame: Frame, owner: Cell[model.Array], index: Cell, value: Cell) -> N
         return
     element = array.dtype
     value = frame.scalar(value)
+    if not isinstance(element, model.Number):
+        _store_composite(frame, owner, parts, value)
+        return
+    if not isinstance(value.known.type, model.Number):
+        raise _refused(array, value)
+    indices = indexing.values_of(frame, parts)
+    item = frame.materialise(frame.as_stored(value, element), element)
+    frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
+
+
+def _store_composite(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell], value: Cell) -> None:
+    """Writes an element that is not a number."""
+    array = owner.type
+    element = array.dtype
+    assert owner.value is not None
     if isinstance(element, model.Struct) and element.host is None:
         value = composites.as_record(frame, element, value)
     value = composites.as_aligned(frame, element, value)
     if has_identity(element):
         raise references.refusal(element)
-    if isinstance(value.known.type, model.Number) != isinstance(element, model.Number) or not isinstance(
-        value.known.type, (model.Number, model.Vector, model.Struct, model.Tuple, model.Pointer)
-    ):
-        loads = isinstance(value.known.type, model.Ref) and isinstance(value.known.type.pointee, model.AtomicCell)
-        raise CompileError(
-            f"an element of {array} cannot be set to {value.known}",
-            help="write x.load(), its value"
-            if loads
-            else "write its .value"
-            if is_member(value.known)
-            else f"write a {'number' if isinstance(element, model.Number) else element}",
-        )
+    if not isinstance(value.known.type, (model.Vector, model.Struct, model.Tuple, model.Pointer)):
+        raise _refused(array, value)
     indices = indexing.values_of(frame, parts)
     if references.is_copied_in_memory(frame, value, element):
         references.store(frame, references.element(frame, owner, indices), value)
         return
-    if not isinstance(element, model.Number):
-        composites.check_member(value.known, element, f"an element of {array}")
-        item = frame.materialise(value, element)
-    else:
-        item = frame.materialise(composites.as_stored(frame, value, element), element)
-    frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
+    composites.check_member(value.known, element, f"an element of {array}")
+    frame.build.effect(ops.PY_SETITEM, owner.value, *indices, frame.materialise(value, element))
+
+
+def _refused(array: model.Array, value: Cell) -> CompileError:
+    """The error for a value of another kind than the elements."""
+    loads = isinstance(value.known.type, model.Ref) and isinstance(value.known.type.pointee, model.AtomicCell)
+    return CompileError(
+        f"an element of {array} cannot be set to {value.known}",
+        help="write x.load(), its value"
+        if loads
+        else "write its .value"
+        if is_member(value.known)
+        else f"write a {'number' if isinstance(array.dtype, model.Number) else array.dtype}",
+    )
 
 
 def assign(frame: Frame, target: Cell[model.Array], value: Cell) -> None:

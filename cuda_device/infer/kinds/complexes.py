@@ -18,7 +18,6 @@ from functools import partial, reduce
 
 from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites
 from cuda_device.infer.constants import operation_type
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
@@ -189,7 +188,7 @@ def _compare(frame: Frame, sign: str, a: Cell[Number], b: Cell[Number]) -> Cell:
     x, y = a.type, b.type
     type = to_complex(promote(x, y) or x)
     pairs = zip(_parts_as(frame, a, type), _parts_as(frame, b, type), strict=True)
-    return composites.all_equal(frame, sign, list(pairs))
+    return frame.all_equal(sign, list(pairs))
 
 
 def _truth(frame: Frame, cell: Cell[Number]) -> Cell:

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cuda_device.device.packing import reinterpret
 from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions
 from cuda_device.infer.constants import FOLDS, fit, only_integers, operation_type
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.intervals import combine
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.library import numbers, prelude
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type, wrapped
@@ -32,8 +30,19 @@ from cuda_device.types.layout import machine, size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
+if TYPE_CHECKING:
+    from cuda_device.device import packing
+    from cuda_device.infer import conditions
+    from cuda_device.library import numbers, prelude
+else:
+    import_lazily(globals(), "cuda_device.infer", "conditions")
+    import_lazily(globals(), "cuda_device.library", "numbers", "prelude")
+    import_lazily(globals(), "cuda_device.device", "packing")
+
+
 _CONSTANTS = ("dtype", "shape", "strides", "ndim", "ndims", "size", "itemsize", "nbytes")
 _SAME = ("T", "real")
+_OF_PYTHON = ("bit_count", "bit_length", "is_integer")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 """The attributes of Python's numbers, and `dtype`, which device code adds to them."""
 
@@ -64,7 +73,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell[model.Number], name: str) -> Cell
 def _names(known: Known) -> Sequence[str]:
     """The attributes of a number; builtin numbers have fewer."""
     number: Any = known.type
-    of_python = tuple(numbers.METHODS) if number.is_integer else ("is_integer",)
+    of_python = _OF_PYTHON if number.is_integer else ("is_integer",)
     if number.builtin and number != model.BOOL:
         return (*_NUMBERS_ALONE, *of_python)
     return (*_CONSTANTS, *_SAME, "imag", *METHODS, *of_python)
@@ -112,7 +121,7 @@ def _item(frame: Frame, owner: Cell[model.Number], /) -> Cell:
 
 METHODS: dict[str, Callable[..., Cell]] = {
     "astype": _astype,
-    "view": lambda frame, owner, dtype: frame.call(frame.literal(reinterpret), [owner, dtype], {}),
+    "view": lambda frame, owner, dtype: frame.call(frame.literal(packing.reinterpret), [owner, dtype], {}),
     "reshape": _reshape,
     "conjugate": lambda _, owner, /: owner,
     "conj": lambda _, owner, /: owner,
@@ -264,12 +273,19 @@ def _truth(frame: Frame, cell: Cell[model.Number]) -> Cell:
     return frame.emit(ops.PY_TRUTH, of_type(model.BOOL), frame.materialise(cell, cell.type))
 
 
+def _of_library(name: str) -> Callable[..., Cell]:
+    """The rule of a method that a function of the library computes."""
+    return lambda frame, owner, *given, **named: frame.program.call(
+        frame, numbers.METHODS[name], [owner, *given], named
+    )
+
+
 KIND = Kind(
     rank=Rank.NUMBER,
     getitem=_getitem,
     getattr=_attribute,
     names=_names,
-    methods=METHODS | {name: library(function) for name, function in numbers.METHODS.items()},
+    methods=METHODS | {name: _of_library(name) for name in _OF_PYTHON},
     truth=_truth,
     unary=_unary,
     binary=_binary,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, indexing, references
+from cuda_device.infer import conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
@@ -118,7 +118,7 @@ def _with_element(frame: Frame, owner: Cell[Vector], vector: Vector, index: Cell
 def _as_element(frame: Frame, owner: Cell[Vector], vector: Vector, value: Cell) -> Cell:
     if not isinstance(value.known.type, Number):
         raise CompileError(f"an element of {owner.known} cannot be set to {value.known}", help="write a number")
-    return composites.as_stored(frame, value, vector.dtype)
+    return frame.as_stored(value, vector.dtype)
 
 
 _METHODS: dict[str, Callable[..., Cell]] = {

@@ -17,12 +17,14 @@ from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Level
 from cuda_device.ir.text import read_module
 from cuda_device.ir.verify import verify
+from cuda_device.library.table import all_rows
 
 HELP = 'compare it with what compile(…, output="ir") prints'
 
 
 def read_typed(text: str) -> Module:
     """Reads a module of typed IR. Raises `CompileError` for other text."""
+    all_rows()  # which the text may name
     try:
         module = read_module(text)
         for function in module.functions:
