@@ -29,8 +29,8 @@ _MODULES = {
     "numpy": "complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
     "cache.disk": "CacheInfo cache_info",
     "device.atomics": "Atomic AtomicInterface atomic_ref threadfence",
-    "device.parameters": "ConstExpr",
     "device.functions": "Extern Func Kernel extern func kernel",
+    "device.hints": "ConstExpr",
     "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"

@@ -16,6 +16,7 @@ from cuda_device.device.functions import Kernel as Kernel
 from cuda_device.device.functions import extern as extern
 from cuda_device.device.functions import func as func
 from cuda_device.device.functions import kernel as kernel
+from cuda_device.device.hints import ConstExpr as ConstExpr
 from cuda_device.device.inline_ptx import MachineInstruction as MachineInstruction
 from cuda_device.device.inline_ptx import intrinsic as intrinsic
 from cuda_device.device.inline_ptx import ptx as ptx
@@ -41,7 +42,6 @@ from cuda_device.device.numeric import ffs as ffs
 from cuda_device.device.numeric import fma as fma
 from cuda_device.device.numeric import popc as popc
 from cuda_device.device.numeric import rsqrt as rsqrt
-from cuda_device.device.parameters import ConstExpr as ConstExpr
 from cuda_device.device.positioning import block_dim as block_dim
 from cuda_device.device.positioning import block_idx as block_idx
 from cuda_device.device.positioning import block_rank as block_rank

@@ -17,9 +17,10 @@ import sys
 _MODULES = {
     # functions and kernels
     "device.functions": "DecoratedFunction links_of",
+    "device.hints": "const_parameters parameters_of",
     "device.memory": "displaced",
     "device.options": "Options",
-    "device.parameters": "const_parameters defaults_of parameters_of",
+    "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",

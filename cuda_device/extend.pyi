@@ -16,11 +16,11 @@ from cuda_device.compiler import show as show
 from cuda_device.device.entities import DeviceValue as DeviceValue
 from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of
+from cuda_device.device.hints import const_parameters as const_parameters
+from cuda_device.device.hints import parameters_of as parameters_of
 from cuda_device.device.memory import displaced as displaced
 from cuda_device.device.options import Options as Options
-from cuda_device.device.parameters import const_parameters as const_parameters
 from cuda_device.device.parameters import defaults_of as defaults_of
-from cuda_device.device.parameters import parameters_of as parameters_of
 from cuda_device.errors import CompilerBug as CompilerBug
 from cuda_device.errors import Location as Location
 from cuda_device.errors import users_traceback as users_traceback

@@ -15,7 +15,7 @@ from cuda_device.cpu.uniform import PLAIN, Bound, Uniform, analysed, has_room, i
 from cuda_device.extend import dataclass, ops
 from cuda_device.ir.dominance import Definitions, Loop, natural_loops, reverse_postorder, substitute, used
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
-from cuda_device.types.model import BOOL, INT64, Number
+from cuda_device.types.model import BOOL, INT32, INT64, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,9 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     header.params, (*old, _) = [common], header.ops
     header.ops = []
     build = Builder(header, location)
-    x = build.op(ops.REGISTER, variable.type, nonneg=True, name="thread_idx.x")
+    x = build.op(ops.REGISTER, INT32, nonneg=True, name="thread_idx.x")
+    if variable.type != INT32:
+        x = build.op(ops.CONVERT, variable.type, x, nonneg=True, exact=True)
     own = build.op(ops.CONVERT, variable.type, common, nonneg=True, exact=True)
     build.append(Op(ops.ADD, [own, x], [variable], {"exact": True}, [], location))
     header.ops += old

@@ -15,7 +15,8 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.device.functions import Extern, fixed
-from cuda_device.device.parameters import constant_as, defaults_of, parameter_names
+from cuda_device.device.hints import constant_as
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind_call as bind_to_signature
 from cuda_device.errors import CompileError, Location

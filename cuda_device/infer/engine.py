@@ -32,7 +32,8 @@ from cuda_device.bytecode.suspension import POSITION
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import functions
 from cuda_device.device.functions import Extern, Func, Kernel
-from cuda_device.device.parameters import const_parameters, defaults_of, parameter_names
+from cuda_device.device.hints import const_parameters
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.infer import calls

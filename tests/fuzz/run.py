@@ -144,7 +144,7 @@ def share(first: device.Kernel, other: device.Kernel, on_cpu: bool) -> None:
         job = replace(variant.work.job, options=other.options.build)
         artifacts = {name: made for name, made in variant.work.artifacts.items() if name not in OF_A_LEVEL}
         old = variant.work
-        work = compiler.Work(job, artifacts, {}, old.dependencies, known=old.outline, make=old.make)
+        work = compiler.Work(job, artifacts, {}, old.dependencies, old.program, make=old.make)
         if on_cpu:
             work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
         other.variants[key] = CompiledKernel(work, variant.packing, variant.described)

@@ -643,8 +643,10 @@ def test_functions_of_libraries_of_arrays_get_loops(monkeypatch):
 def test_every_exception_of_the_library_has_a_remedy(module):
     file = importlib.import_module(module).__file__
     nodes = ast.walk(ast.parse(Path(file).read_text()))
-    raised = [node for node in nodes if isinstance(node, ast.Raise)]
-    others = [node.lineno for node in raised if not isinstance(node.exc, ast.Call) or len(node.exc.args) != 2]
+    raised = [(node.lineno, node.exc) for node in nodes if isinstance(node, ast.Raise)]
+    others = [
+        line for line, error in raised if not isinstance(error, ast.Call) or len(error.args + error.keywords) != 2
+    ]
     assert [line for line in others if "DeviceOnlyError" not in linecache.getline(file, line)] == []
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device.parameters import Parameters, constant_as, defaults_of, number_as, parameters_of
+from cuda_device.device.hints import Parameters, constant_as, number_as, parameters_of
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element

@@ -10,8 +10,9 @@ from types import FunctionType, MappingProxyType
 from typing import Any
 
 from cuda_device.device.functions import Func, Kernel, with_options
+from cuda_device.device.hints import Parameters, parameters_of, type_as, type_named, with_hints
 from cuda_device.device.options import Options
-from cuda_device.device.parameters import Parameters, defaults_of, parameters_of, type_as, type_named, with_hints
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
 from cuda_device.jobs import Job, Target
 from cuda_device.lazy_dataclasses import replace

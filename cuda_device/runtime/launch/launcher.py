@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, cast
 from cuda_device import hooks, logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
-from cuda_device.device.parameters import defaults_of, parameters_of, with_hints
+from cuda_device.device.hints import parameters_of, with_hints
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError, Location, too_deep
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work

@@ -19,7 +19,8 @@ from weakref import ref
 
 from cuda_device import hooks
 from cuda_device.device.functions import Kernel
-from cuda_device.device.parameters import defaults_of, parameters_of
+from cuda_device.device.hints import parameters_of
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import LaunchError, users_traceback
 from cuda_device.runtime.gpu.grid import LaunchSizes, Shape, sizes_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device.parameters import parameters_of
+from cuda_device.device.hints import parameters_of
 from cuda_device.errors import CallError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.gpu.streams import Stream

@@ -140,14 +140,14 @@ LOADED = {
     "cache": "",
     "codegen": "",
     "codegen.gpu": "elf libcuda",
-    "device": "constant_parameters options parameters",
+    "device": "hints options parameters",
     "instrument": "outline",
     "plugins": "",
     "plugins.saved": "files loaded_kernel",
     "runtime": "",
     "runtime.arrays": "array_interface array_view buffers device_array",
     "runtime.gpu": "driver grid launch_log streams",
-    "runtime.launch": "arguments compiled launcher signatures",
+    "runtime.launch": "arguments compiled compiled_parameters launcher signatures",
     "types": "abi architectures argument_packing exchange_formats host known layout model type_text",
 }
 OF_PYTHON = {
