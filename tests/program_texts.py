@@ -19,12 +19,13 @@
     help: use a value that cannot occur, ...
 
 A program is the body of `k`, or else defines `k`. `grid`, `block` and `shared` are those of the launch, and `rtol` says how far
-the result may be off. Without an expected value, Python runs the body of a kernel, too, and all arrays have to be the same.
-`each(A)` is an array of which thread i gets item i. `fails("...")` expects a `KernelError` on a CPU stream. A line `*** name in
-values` above the cases runs them for each value, which the program can use. `!!! x=int` asks for other types than those above;
-the message follows. `--> tuple<int, bool>: x=int, y=bool` is the type of what is returned. Words in brackets behind a name are
-`long`, `unchecked` (no checks on CPU streams) or `needs NAME`. Messages show lines of the text file. `--update-golden` writes
-the messages; `{{...}}` in them is a regular expression.
+the result may be off. `becomes(A, B)` is an array A that holds B after the launch. With neither, Python runs the body of a
+kernel, too, and all arrays have to be the same. `poison(shape, dtype)` is an array that each kernel overwrites, and `each(A)` one
+of which thread i gets item i. `fails("...")` expects a `KernelError` on a CPU stream. A line `*** name in values` above the cases
+runs them for each value, which the program can use. All cases of a program launch one kernel object, or one for each value that
+it uses. `!!! x=int` asks for other types than those above; the message follows. `--> tuple<int, bool>: x=int, y=bool` is the type
+of what is returned. Words in brackets behind a name are `long`, `unchecked` (no checks on CPU streams) or `needs NAME`. Messages
+show lines of the text file. `--update-golden` writes the messages; `{{...}}` in them is a regular expression.
 """
 
 from __future__ import annotations
@@ -73,6 +74,23 @@ class Each:
     underlying: np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True)
+class Becomes:
+    """An array, and what it holds after the launch."""
+
+    before: np.ndarray[Any, Any]
+    after: Any
+
+    @property
+    def expected(self) -> np.ndarray[Any, Any]:
+        """The array that it has to be."""
+        return self.after if _is_array(self.after) else np.array(self.after, self.before.dtype)
+
+
+_WORDS = {"array": device.ArrayType, "fails": Fails, "each": Each, "becomes": Becomes, "poison": poison}
+"""What the cases of all files can use."""
+
+
 @dataclass
 class Program:
     """One program of a file; `line` is that of its first line of code, and `shared` is the code before it that it can use."""
@@ -88,6 +106,8 @@ class Program:
     types: str = ""
     variants: str = ""
     message: list[str] = field(default_factory=list)
+    functions: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False)
+    kernels: dict[Any, device.Kernel] = field(default_factory=dict, compare=False)
 
     @property
     def id(self) -> str:
@@ -155,22 +175,22 @@ class Program:
         launch = {"grid": 1, "block": 1, **{word: arguments.pop(word) for word in LAUNCH if word in arguments}}
         if expected is not None:
             expected = np.asarray(expected, None if isinstance(expected, np.ndarray) else np.float64)
-            arguments = {"out": poison(expected.shape, expected.dtype), **arguments}
-        function = self._function([*arguments], names)
-        kernel = function if isinstance(function, device.Kernel) else device.kernel(function)
+            before = arguments.get("out", poison(expected.shape, expected.dtype))
+            arguments["out"] = Becomes(before, expected)
+        kernel = self._kernel([*arguments], names)
+        changes = {name: value for name, value in arguments.items() if isinstance(value, Becomes)}
+        arguments.update({name: change.before for name, change in changes.items()})
         given = {name: arguments[name] for name in _parameters(kernel) if name in arguments}
         passed = {name: stream.array(value) if _is_array(value) else value for name, value in given.items()}
         stream.launch(kernel, *passed.values(), **launch)
-        if expected is not None:
-            wanted = {"out": expected}
+        if changes:
+            wanted = {name: change.expected for name, change in changes.items()}
         else:
             wanted = {name: value.copy() if _is_array(value) else value for name, value in given.items()}
             kernel.underlying(*wanted.values())
         for name, right in wanted.items():
             if _is_array(right):
-                result = stream.numpy(passed[name])
-                assert result.dtype == right.dtype
-                np.testing.assert_allclose(result, right, rtol, rtol, err_msg=name)
+                _compare(stream.numpy(passed[name]), right, rtol, name)
 
     def _of_thread(self, arguments: dict[str, Any], names: dict[str, Any]) -> Any:
         """The function of i and the arguments. Those that are `each` give it their i-th elements."""
@@ -205,14 +225,30 @@ class Program:
             yield dict(zip(names, value if len(names) > 1 else [value], strict=True)) if name else {}
 
     def _evaluate(self, call: str, names: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        scope = {"array": device.ArrayType, "fails": Fails, "each": Each, "case": _case}
-        result: tuple[Any, dict[str, Any]] = eval(f"case({call})", {**scope, **_scope_of(self.shared), **names})
+        scope = {**_WORDS, "case": _case, **_scope_of(self.shared), **names}
+        result: tuple[Any, dict[str, Any]] = eval(f"case({call})", scope)
         return result
 
+    def _kernel(self, parameters: list[str], names: dict[str, Any]) -> device.Kernel:
+        """The kernel of a function, which is one object for all launches."""
+        function = self._function(parameters, names)
+        if isinstance(function, device.Kernel):
+            return function
+        if function not in self.kernels:
+            self.kernels[function] = device.kernel(function)
+        return self.kernels[function]
+
     def _function(self, parameters: list[str], names: dict[str, Any]) -> Any:
-        scope = {**_scope_of(self.shared), **names}
-        _execute(self.path, self.line - (not self._is_whole), self._code(parameters), scope)
-        return scope["k"]
+        """The function `k`, which is one object for the same parameters and values of the names that the code uses."""
+        code = self._code(parameters)
+        text = "\n".join(code)
+        used = {name: value for name, value in names.items() if name in _names(text)}
+        key = (text, *map(id, used.values()))  # the values live as long as the function, whose globals they are
+        if key not in self.functions:
+            scope = {**_scope_of(self.shared), **used}
+            _execute(self.path, self.line - (not self._is_whole), code, scope)
+            self.functions[key] = scope["k"]
+        return self.functions[key]
 
     def _code(self, parameters: list[str]) -> list[str]:
         """The lines of a definition of `k`; its head takes the place of the line with the name."""
@@ -227,6 +263,21 @@ def _has_return(node: ast.AST) -> bool:
         isinstance(child, ast.Return) or (not isinstance(child, inner) and _has_return(child))
         for child in ast.iter_child_nodes(node)
     )
+
+
+@functools.cache
+def _names(code: str) -> frozenset[str]:
+    """The names of variables in code."""
+    return frozenset(node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name))
+
+
+def _compare(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, name: str) -> None:
+    """Compares two arrays: all bits of integers count, while `assert_allclose` converts them to float64."""
+    assert result.dtype == expected.dtype
+    if rtol:
+        np.testing.assert_allclose(result, expected, rtol, rtol, err_msg=name)
+    else:
+        np.testing.assert_array_equal(result, expected, err_msg=name, strict=True)
 
 
 def _is_array(value: Any) -> bool:

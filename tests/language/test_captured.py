@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from against_python import check
+from against_python import check, refused
 from ir_helpers import define
 
 import cuda_device as device
@@ -242,3 +242,15 @@ class Vector:
 
     def __setitem__(self, k, value):
         setattr(self, "xy"[k], value)
+
+
+def test_a_variable_of_the_host_stays_as_it_is():
+    count = 0
+
+    def up(x):
+        nonlocal count
+        count += 1
+        return x
+
+    refused(up, int, match="cannot assign to 'count', a variable of a host function")
+    assert count == 0

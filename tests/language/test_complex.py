@@ -441,6 +441,51 @@ def test_patterns_membership_and_swaps(stream):
     assert stream.numpy(x).tolist() == [7j] * 4
 
 
+# Constructors
+
+
+def test_constructors(stream):
+    @device.kernel
+    def kernel(out, x, z, n, negative):
+        out[0] = complex(x, n)
+        out[1] = complex64(x)
+        out[2] = complex(z, z)
+        out[3] = complex128(2, negative)
+        out[4] = complex(negative, negative)
+        out[5] = complex()
+        out[6] = complex(True, x > 0)
+        out[7] = complex128(z)
+        out[8] = complex(2, 3) * complex64(0, 1)
+        out[9] = 1e300 * complex128(1, -1)
+        out[10] = complex(real=x) + complex(imag=n) + complex(10, imag=x)
+
+    out = stream.empty(11, np.complex128)
+    stream.launch(kernel, out, 1.5, complex64(1 + 2j), 7, -0.0, grid=1, block=1)
+    z = 1 + 2j
+    expected = [
+        1.5 + 7j, 1.5, z + z * 1j, complex(2, -0.0), complex(-0.0, -0.0), 0, 1 + 1j, z, -3 + 2j, 1e300 - 1e300j,
+        11.5 + 8.5j,
+    ]  # fmt: skip
+    assert all(map(same, stream.numpy(out).tolist(), map(complex, expected)))
+
+
+def test_signs_of_zeros_in_constants_are_kept(stream):
+    plus, minus = complex(0.0, 0.0), complex(-0.0, -0.0)
+
+    @device.func
+    def given(z: device.ConstExpr):
+        return z
+
+    @device.kernel
+    def kernel(out):
+        out[0] = given(plus)
+        out[1] = given(minus)
+
+    out = stream.empty(2, np.complex64)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert np.signbit(stream.numpy(out).view(np.float32)).tolist() == [False, False, True, True]
+
+
 # Mistakes
 
 Z, X = device.ArrayType(complex64, 1), device.ArrayType(float32, 1)

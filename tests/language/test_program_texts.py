@@ -21,6 +21,18 @@ def test_runs(stream: Any, program: Program) -> None:
     program.run_cases(stream)
 
 
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [("arrays of any shape share one kernel", 1), ("a kernel specialises on constant parameters", 1), ("recursion", 1),
+     ("every way into a kernel and out", 2)],
+)  # fmt: skip
+def test_cases_launch_one_kernel_for_each_value_that_the_program_uses(stream: Any, name: str, kernels: int) -> None:
+    (program,) = [program for program in PROGRAMS if program.name == name]
+    program.run_cases(stream)
+    program.run_cases(stream)
+    assert len(program.kernels) == kernels
+
+
 @pytest.mark.parametrize("program", program_texts.parameters(TYPED))
 def test_has_type(program: Program) -> None:
     program.check_results()
