@@ -247,6 +247,20 @@ def test_values_of_a_report_may_be_large(stream):
             stream.launch(kernel, stream.empty(3), np.int64(index), grid=1, block=1)
 
 
+def test_an_index_of_a_list_out_of_bounds_is_reported(stream):
+    @device.kernel(checked=True)
+    def beyond(x, n):
+        few = [0, 0]
+        few[n] = 1
+        x[0] = few[0]
+
+    x = stream.array(np.arange(8) * 1.5 - 3)
+    stream.launch(beyond, x, -2, grid=1, block=1)
+    assert stream.numpy(x)[0] == 1
+    with pytest.raises(device.KernelError, match="index 2 is out of bounds for a list of size 2"):
+        stream.launch(beyond, stream.array(np.zeros(8)), 2, grid=1, block=1)
+
+
 def test_a_message_of_the_program_is_left_alone(stream):
     kernel = define(
         """
