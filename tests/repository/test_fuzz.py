@@ -22,7 +22,7 @@ import cuda_device as device
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS
-LONG = [pytest.param(i, BATCHES, marks=[pytest.mark.long, *[pytest.mark.nightly] * (i % 4 > 0)]) for i in range(CHUNKS)]
+LONG = [pytest.param(i, BATCHES, marks=[pytest.mark.long, *[pytest.mark.nightly] * (i % 8 > 0)]) for i in range(CHUNKS)]
 
 
 @pytest.fixture(autouse=True)
