@@ -57,7 +57,7 @@ LAUNCH = ("grid", "block", "shared")
 _MODULES = {module.__name__: module for module in (cmath, enum, functools, math, operator)}
 _TYPES = {name: getattr(device, name) for name in dir(device) if re.match(r"(u?int|b?float|complex)\d", name)}
 _SCOPE = {"__name__": "program", "device": device, "np": np, **_MODULES, **_TYPES}
-_MESSAGE = re.compile(r"(with )?\d+: ")
+_MESSAGE = re.compile(r"(with )?(\d+|\{\{[\d|]+\}\}): ")
 
 
 @dataclass(frozen=True)
