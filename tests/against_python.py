@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_helpers import define
 
 import cuda_device as device
 
@@ -40,13 +39,6 @@ def programs(scope: Mapping[str, Any], *parameters: str) -> list[Callable[..., A
     """The functions of a module that have these parameters, for `parametrize`."""
     functions = [each for each in scope.values() if isinstance(each, FunctionType)]
     return [each for each in functions if each.__code__.co_varnames[: each.__code__.co_argcount] == parameters]
-
-
-def check_body(stream: Any, text: str, x: np.ndarray[Any, Any], a: np.ndarray[Any, Any], **names: Any) -> None:
-    """The same of the body of a function of i, n (a number of `a`), v (one of `x`), x and a; `names` are its globals."""
-    lines = "".join(f"    {line}\n" for line in text.strip().splitlines())
-    body = define(f"def body(i, n, v, x, a):\n{lines}", "body", **names)
-    check(stream, lambda i, x, a: body(i, a[i], x[i], x, a), x, a)
 
 
 def refused(function: Callable[..., Any], *types: Any, match: str) -> device.CompileError:
