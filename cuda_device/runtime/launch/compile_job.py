@@ -98,8 +98,9 @@ def _from_cpp(known: Known, kernel: bool) -> Known:
 
 def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -> Known:
     """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
-    name = parameters.names[index]
-    if name not in parameters.constants:
+    name, wanted = parameters.names[index], None
+    is_constant = name in parameters.constants
+    if not is_constant:
         found, wanted = type_named(value), parameters.hints.get(name) if isinstance(f, Kernel) else None
         wanted = wanted if isinstance(wanted, (model.Number, model.Pointer)) else None
         if found is not None and has_identity(found):
@@ -109,16 +110,9 @@ def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -
             )
         if found is not None:
             return of_type(found if wanted is None else type_as(found, wanted, name))
-        if wanted is None:
-            return _known_of_value(name, value)
-    return _known_of_value(name, value, parameters)
-
-
-def _known_of_value(name: str, value: Any, parameters: Parameters | None = None) -> Known:
-    """`Known` for an example that is read as the argument of a launch, and converted to its hint if `parameters` are given."""
     from cuda_device.runtime.gpu.streams import CpuStream
     from cuda_device.runtime.launch import arguments
 
-    if parameters is None:
-        return arguments.read(value, name, CpuStream()).known
-    return arguments.argument_of(parameters, name, value, CpuStream()).known
+    if is_constant or wanted is not None:
+        return arguments.argument_of(parameters, name, value, CpuStream()).known
+    return arguments.read(value, name, CpuStream()).known
