@@ -122,10 +122,11 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     header.ops = []
     build = Builder(header, location)
     x = build.op(ops.REGISTER, INT32, nonneg=True, name="thread_idx.x")
-    if variable.type != INT32:
-        x = build.op(ops.CONVERT, variable.type, x, nonneg=True, exact=True)
-    own = build.op(ops.CONVERT, variable.type, common, nonneg=True, exact=True)
-    build.append(Op(ops.ADD, [own, x], [variable], {"exact": True}, [], location))
+    parts = [
+        part if part.type == variable.type else build.op(ops.CONVERT, variable.type, part, nonneg=True, exact=True)
+        for part in (common, x)
+    ]
+    build.append(Op(ops.ADD, parts, [variable], {"exact": True}, [], location))
     header.ops += old
     body, past, guard, again = Block(), Block(), Block(), Block()
     build.branch(build.op(ops.COMPARE, BOOL, common, stop, op="<"), Edge(guard, []), Edge(past, []))
