@@ -93,8 +93,8 @@ class Reader:
 
         They are sorted by the span's position in the dominator tree, which is followed by the positions that it dominates.
         """
-        self.start = ENTRY
-        """The start of the current span."""
+        self.inside = _EVERYWHERE
+        """The positions in the dominator tree of the current span and those that it dominates."""
         self.names: dict[Value, list[str]] = {}
         """The variables to which each value was assigned."""
         self.build = Builder(Block())
@@ -213,11 +213,6 @@ class Reader:
     def is_part(self, value: Value) -> bool:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
         return value in self.made and not self.is_variable(value)
-
-    @property
-    def inside(self) -> range:
-        """The positions in the dominator tree of the current span and those that it dominates."""
-        return _EVERYWHERE if self.start == ENTRY else self.spans[self.start].inside
 
     def assign(self, name: str, value: Value | None) -> None:
         """Sets the current value of a variable; None deletes it."""
