@@ -21,7 +21,6 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, Aligned, becomes, convert_number, number_of, type_of_hint, unannotated
 from cuda_device.types.known import Known
-from cuda_device.types.layout import machine
 
 # Constant expressions
 
@@ -193,7 +192,7 @@ def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) 
     if isinstance(wanted, model.Number):
         if given == model.NONE or (isinstance(given, model.Number) and _is_one(given, wanted)):
             return given
-        if given == machine(wanted) or (isinstance(given, model.Number) and given.builtin and becomes(given, wanted)):
+        if given == wanted.machine or (isinstance(given, model.Number) and given.builtin and becomes(given, wanted)):
             return wanted
     text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {wanted}"
     raise CallError(text, _HINT if isinstance(wanted, model.Number) else "pass that type, or correct the hint")
@@ -201,7 +200,7 @@ def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) 
 
 def _is_one(given: model.Number, wanted: model.Number) -> bool:
     """Whether a NumPy number fits a builtin type such as `int` but has another format than that has in device code."""
-    return wanted.builtin and not given.builtin and given != machine(wanted) and becomes(given, wanted)
+    return wanted.builtin and not given.builtin and given != wanted.machine and becomes(given, wanted)
 
 
 def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, ...]:

@@ -13,7 +13,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types import model
-from cuda_device.types.layout import Access, accesses, leaves, machine, parts, size_of, usual_alignment
+from cuda_device.types.layout import Access, accesses, leaves, parts, size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 from cuda_device.types.promote import promote
 
@@ -196,7 +196,7 @@ class Lowering(Builder):
     def number(self, type: model.Type, value: object) -> Value:
         """A constant in the machine's representation of `type`."""
         assert isinstance(type, model.Number)
-        constant = self.const(machine(type), value)
+        constant = self.const(type.machine, value)
         if isinstance(value, int):
             self.sums.constants[constant] = value
         return constant
@@ -219,7 +219,7 @@ class Lowering(Builder):
 
     def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
         """Converts `value` like the constructor of `type`. `exact` promises that it fits a narrower integer type."""
-        target = machine(type)
+        target = type.machine
         if value.type == target:
             return value
         value = self.sums.before(value, target)
@@ -416,8 +416,8 @@ class Lowering(Builder):
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
             if align:
-                return self.op(ops.LOAD, machine(type), reference, align=align)
-            return self.op(ops.LOAD, machine(type), reference)
+                return self.op(ops.LOAD, type.machine, reference, align=align)
+            return self.op(ops.LOAD, type.machine, reference)
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
 
     def _read(self, reference: Value, access: Access) -> Sequence[Value]:
@@ -425,12 +425,12 @@ class Lowering(Builder):
         value = self.op(ops.LOAD, part, address, align=access.align)
         if not isinstance(part, model.Vector):
             return [value]
-        return [self.op(ops.FIELD, machine(part.dtype), value, index=i) for i in range(part.size)]
+        return [self.op(ops.FIELD, part.dtype.machine, value, index=i) for i in range(part.size)]
 
     def _part(self, reference: Value, access: Access) -> tuple[Value, model.Type]:
         """The address of one access to a composite value, and its type."""
         assert isinstance(reference.type, model.Ref) and isinstance(access.type, (model.Number, model.Ref))
-        leaf = machine(access.type) if isinstance(access.type, model.Number) else access.type
+        leaf = access.type.machine if isinstance(access.type, model.Number) else access.type
         part = model.Vector(leaf, access.count) if access.count > 1 and isinstance(leaf, model.Number) else leaf
         target = model.Ref(reference.type.space, part)
         return self.op(ops.BYTES, target, reference, self.const(model.INT64, access.offset)), part

@@ -26,7 +26,7 @@ from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type, wrapped
-from cuda_device.types.layout import machine, size_of
+from cuda_device.types.layout import size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
@@ -57,7 +57,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell[model.Number], name: str) -> Cell
             return None
         raise CompileError(
             f"{cell.known} has no attribute {name!r} in device code: a Python number has only {', '.join(names)}",
-            help=f"convert it to a fixed-width number first: {machine(number)}(…).{name}",
+            help=f"convert it to a fixed-width number first: {number.machine}(…).{name}",
         )
     if name in KIND.methods:
         return None
