@@ -176,12 +176,9 @@ def _optimised(work: Work) -> LlvmModule:
 
 def _ptx(work: Work) -> str:
     from cuda_device.codegen.gpu import nvptx
+    from cuda_device.optimise import loop_addresses
 
-    reduces = True
-    if _has_loops(work["device"]):
-        from cuda_device.optimise import loop_addresses
-
-        reduces = loop_addresses.wants_strength_reduction(work["device"])
+    reduces = loop_addresses.wants_strength_reduction(work["device"])
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduces)
 
 

@@ -219,9 +219,10 @@ def _with_hint(known: Known, hint: Any, name: str) -> Known:
     given = known.type
     if not isinstance(hint, model.Array) or isinstance(given, model.NoneType):
         return known
-    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}"
     if not isinstance(given, model.Array) or given.ndim != hint.ndim:
-        raise CallError(text, "pass an array with as many axes, or correct the hint")
-    if isinstance(hint.dtype, model.Number) and given.dtype != hint.dtype:
-        raise CallError(text, "convert the array, as with x.astype(…), or correct the hint")
-    return replace(known, type=replace(given, readonly=given.readonly or hint.readonly))
+        help = "pass an array with as many axes, or correct the hint"
+    elif isinstance(hint.dtype, model.Number) and given.dtype != hint.dtype:
+        help = "convert the array, as with x.astype(…), or correct the hint"
+    else:
+        return replace(known, type=replace(given, readonly=given.readonly or hint.readonly))
+    raise CallError(f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}", help)

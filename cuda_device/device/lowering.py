@@ -500,7 +500,9 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     short = type.small and not build.checked
     order = _order(type)
     indices, beyond = _without_constants(build, type, order, indices, short)
-    extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
+    extents = tree.extents
+    if type.small and build.checked:
+        extents = tuple([build.convert(extent, INT64) for extent in extents])
     normalise = _small_place if short else _place
     positions = [normalise(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
@@ -512,8 +514,10 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     offset = positions[order[0]]
     for axis in order[1:]:
         offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), positions[axis], exact=True)
-    outside = {"outside": True} if any(beyond) else {}
-    element = build.op(ops.ELEMENT, tree.data.type, tree.data, build.convert(offset, INT64), **outside)
+    offset = build.convert(offset, INT64)
+    if not any(beyond):
+        return build.op(ops.ELEMENT, tree.data.type, tree.data, offset)
+    element = build.op(ops.ELEMENT, tree.data.type, tree.data, offset, outside=True)
     return _moved(build, element, [(beyond[axis], extents[axis]) for axis in order])
 
 
