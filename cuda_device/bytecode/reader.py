@@ -166,8 +166,13 @@ class Reader:
         """Whether this is the current value of a variable."""
         return any(self.current(name) is value for name in self.names.get(value, ()))
 
-    def write_back(self, path: list[Op] | None) -> None:
-        """After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory."""
+    def store(self, code: ops.OpDef, owner: Value, *operands: Value, **attributes: Any) -> None:
+        """Assigns to an item or attribute of `owner`.
+
+        After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory.
+        """
+        path = self.target_path(owner)
+        self.build.effect(code, owner, *operands, **attributes, **self.target(path))
         for op in path or ():
             owner, *index = op.operands
             code = ops.PY_SETITEM if index else ops.PY_SETATTR
