@@ -210,9 +210,8 @@ def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, .
     hints of structs, vectors and tuples.
     """
     parameters = parameters_of(function)
-    return tuple(
-        _with_hint(each, parameters.hints.get(name), name) for name, each in zip(parameters.names, known, strict=True)
-    )
+    named = zip(parameters.names, known, strict=True)
+    return tuple([_with_hint(each, parameters.hints.get(name), name) for name, each in named])
 
 
 def _with_hint(known: Known, hint: Any, name: str) -> Known:
@@ -224,5 +223,6 @@ def _with_hint(known: Known, hint: Any, name: str) -> Known:
     elif isinstance(hint.dtype, model.Number) and given.dtype != hint.dtype:
         help = "convert the array, as with x.astype(…), or correct the hint"
     else:
-        return replace(known, type=replace(given, readonly=given.readonly or hint.readonly))
+        is_promised = hint.readonly and not given.readonly
+        return replace(known, type=replace(given, readonly=True)) if is_promised else known
     raise CallError(f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}", help)
