@@ -128,16 +128,14 @@ class LlvmLibrary:
                     return foreign(*inputs)
                 output = ctypes.c_void_p()
                 value = foreign(*inputs, ctypes.byref(output))
-                text = self._taken(output.value)
+                text = self._taken(output.value) if output.value else b""
             return text if result == "-" else (value, text)
 
         setattr(self, name, call)
         return call
 
-    def _taken(self, address: int | None) -> bytes:
+    def _taken(self, address: int) -> bytes:
         """Copies LLVM's text, and frees it."""
-        if not address:
-            return b""
         try:
             return ctypes.string_at(address)
         finally:

@@ -8,6 +8,7 @@ nothing, and LLVM sees only registers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
@@ -121,8 +122,8 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
     match type:
         case model.Array(_, ndim, layout):
             data = next(values)
-            extents = tuple(next(values) for _ in range(ndim))
-            strides = tuple(next(values) for _ in range(ndim)) if layout is model.Layout.STRIDED else ()
+            extents = tuple(islice(values, ndim))
+            strides = tuple(islice(values, ndim)) if layout is model.Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
         case model.Number() if type.is_complex:
             return next(values), next(values)
@@ -439,8 +440,7 @@ class Lowering(Builder):
         """Writes a value of `type`, as `load` reads it."""
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
-            (value,) = flatten(tree)
-            self.effect(ops.STORE, reference, value, **({"align": align} if align else {}))
+            self.effect(ops.STORE, reference, value_of(tree), **({"align": align} if align else {}))
             return
         leaves = flatten(tree)
         for access in accesses(type, align):

@@ -103,8 +103,7 @@ class Outline:
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
-            may_run_long=any(dominance.back_edges(function.blocks) for function in module.functions)
-            or any(map(dominance.callees, module.functions[1:])),
+            may_run_long=dominance.has_loops(module) or any(map(dominance.callees, module.functions[1:])),
             recursive=calls and bool(dominance.in_recursion(module)),
             positions=positions,
             cooperative=cooperative,

@@ -78,6 +78,8 @@ def roots_in_function(function: Function) -> dict[Value, Roots]:
 def roots_in_module(module: Module) -> dict[Value, Roots]:
     """As `roots_in_function`, for all functions of a module, in terms of the parameters of the main function."""
     main = module.main
+    if len(module.functions) == 1 and not module.has(ops.CALL):
+        return roots_in_function(main)
     own = {function.name: roots_in_function(function) for function in module.functions}
     passed = {function.name: [_NONE] * len(function.params) for function in module.functions}
     passed[main.name] = [frozenset((i,)) for i in range(len(main.params))]

@@ -83,7 +83,8 @@ def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
 
 def _is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
     """Whether indices select an array instead of an element."""
-    return len(parts) != array.ndim or any(not isinstance(part.known.type, model.Number) for part in parts)
+    numbers = [part for part in parts if isinstance(part.known.type, model.Number)]
+    return not len(parts) == len(numbers) == array.ndim
 
 
 def select(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell]) -> Cell:

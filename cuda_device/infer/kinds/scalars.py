@@ -174,11 +174,11 @@ def _binary(frame: Frame, sign: str, a: Cell[model.Number], b: Cell[model.Number
 
 def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell[model.Number], b: Cell[model.Number]) -> Cell:
     """An operator on numbers that are converted to `type`."""
-    first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
-        nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
+        nonneg = b.known.nonneg and (sign == "%" or (sign in "+*/|^&" and a.known.nonneg))
         operands = [frame.materialise(a, type), frame.materialise(b, type)]
         return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
+    first, second = known_as(a.known, type), known_as(b.known, type)
     result, exact = combine(sign, type, first, second)
     short = _short(first, second, result) if type == model.INDEX else type
     operands = [frame.materialise(cell, short) for cell in (a, b)]
