@@ -108,7 +108,9 @@ def text(function: Any, name: str, rare: Sequence[Any], hot: Sequence[Any]) -> s
             return f"{head[1]} noinline cold {{"
         return f"{head[1]} {'noinline' if 'noinline' in head[3] and head[2] not in inlined else 'alwaysinline'} {{"
 
-    written = host_code.text(function, (model.INT64,) * 4, name).replace(f"declare i64 @{TABLE}() nobuiltin\n", "")
+    written = host_code.function_text(function, (model.INT64,) * 4, name).replace(
+        f"declare i64 @{TABLE}() nobuiltin\n", ""
+    )
     return _TABLE_TEXT + _DECLARED.sub(_definition, _DEFINED.sub(attributes, written))
 
 

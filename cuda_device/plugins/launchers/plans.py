@@ -73,7 +73,7 @@ def support() -> Support:
 
     exports = _CALLED, c_api.TABLE
     name = f"launchers {memory_layout.offsets()}"
-    addresses = machine_code.shared(name, _text, exports, c_api.python_functions())
+    addresses = machine_code.shared_functions(name, _text, exports, c_api.python_functions())
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_api.TABLE])()
     return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
