@@ -9,16 +9,11 @@ from fuzz.anywhere import Anywhere
 from fuzz.arrays import Arrays
 from fuzz.behind import Behind
 from fuzz.cases import Case, Several
-from fuzz.hard import Hard
-from fuzz.lanes import Lanes
-from fuzz.mistakes import Checked, Racing
 from fuzz.printing import Failing, Printing
+from fuzz.races import Racing
 from fuzz.ways import Ways
 
-KINDS: tuple[type[Case], ...] = (
-    *(Printing, Hard, Arrays, Lanes, Checked, Anywhere, Behind),
-    *(Printing, Hard, Ways, Racing, Failing),
-)
+KINDS: tuple[type[Case], ...] = (Printing, Arrays, Anywhere, Behind, Printing, Ways, Racing, Failing)
 
 
 def case(number: int) -> Case:

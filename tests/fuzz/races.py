@@ -1,7 +1,6 @@
-"""Mistakes that only show when a program runs: checked mode and the race detector tell of them, of the line and the thread.
+"""Threads that hand over values in shared or global memory, with what orders them and without it.
 
-`Checked` are the kernels of `buggy_programs`, with and without the mistake; `Racing` are threads that hand over values in
-shared or global memory, with what orders them and without it.
+The race detector reports those without: the threads and the lines.
 """
 
 from __future__ import annotations
@@ -10,61 +9,13 @@ import random
 import re
 from typing import Any
 
-import buggy_programs
 import numpy as np
 
 import cuda_device as device
-from fuzz.cases import Case, defined, due
+from fuzz.cases import Case, defined
 from fuzz.grammar import statements
 
 SIZE = 64
-NUMBERS = np.arange(SIZE, dtype=np.int32)
-
-
-class Checked(Case):
-    """A kernel that is right, or has one mistake."""
-
-    kind = "checked"
-    at_once = 4
-    everywhere = True
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        choose = random.Random(f"checked {number}")
-        (self.program,) = due(number, buggy_programs.PROGRAMS, 1)
-        self.bug, self.level = int(choose.random() < 0.75), choose.randrange(4)
-
-    def source(self) -> str:
-        return f"# buggy_programs.{self.program.name}(…, bug={self.bug}), level {self.level}\n"
-
-    def attempt(self, stream: device.Stream) -> str | None:
-        program, on_cpu = self.program, isinstance(stream, type(device.cpu_stream()))
-        if not on_cpu and not program.on_gpu:
-            return None
-        kernel = device.kernel(checked=True, level=self.level)(program.function)
-        arrays = [device.array(each, stream=stream) for each in (NUMBERS, NUMBERS.reshape(8, 8), NUMBERS * 0 - 77)]
-        try:
-            device.launch(kernel, *arrays, self.bug, grid=1, block=program.block, stream=stream, shared=program.shared)
-            device.synchronize(stream)
-        except device.KernelError as error:
-            return self._wrong(error, on_cpu) if self.bug else f"it reports {str(error).splitlines()[0]!r}"
-        return "nothing is reported" if self.bug else None
-
-    def _wrong(self, error: device.KernelError, on_cpu: bool) -> str | None:
-        text = str(error)
-        if not on_cpu:  # any of the threads that fail may be the first
-            message = re.sub(r"(?<=lane\\ )\d+|(?<=mask\\ )0x[0-9a-f]+", "[0-9a-fx]+", re.escape(self.program.message))
-            return None if re.search(message, text.splitlines()[0]) else f"it reports {text.splitlines()[0]!r}"
-        if self.program.message not in text.splitlines()[0]:
-            return f"it reports {text.splitlines()[0]!r}, not {self.program.message!r}"
-        thread = self.program.thread
-        if thread is not None and (
-            text.count(buggy_programs.HERE) != 1 or error.thread != (thread, 0, 0) or error.block != (0, 0, 0)
-        ):
-            return f"it reports thread {error.thread} of block {error.block} at {error.location}, not {thread}"
-        return None
-
-
 # Each has a line that writes and one that reads, perhaps in a function, and `{order}` between them.
 EXCHANGES = statements("""
 tile = device.shared_array(64, device.{type})
