@@ -60,10 +60,12 @@ def uses(path):
         names = [getattr(target, "name", getattr(target, "id", None)) for target in targets]
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         found = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
+        for place in map(
+            path.with_name, re.findall(r'with_name\("(\w+(?:\.txt)?)"\)', ast.unparse(node).replace("'", '"'))
+        ):
+            for file in [place] if place.is_file() else place.glob("*.txt"):  # programs that are texts
+                found |= set(re.findall(r"\w+", file.read_text()))
         words |= {name: found | words.get(name, set()) for name in names if name}
-    if path.name == "test_program_texts.py":  # whose programs are in other files
-        texts = [file.read_text() for file in path.with_name("programs").glob("*.txt")]
-        words["PROGRAMS"] |= set(re.findall(r"\w+", "\n".join(texts)))
     return {name: closure(name, words) for name in words if name.startswith("test_")}
 
 
