@@ -4,14 +4,13 @@ import math
 import os
 import pickle
 import re
-import subprocess
-import sys
 import threading
 
 import cuda_cpp
 import numpy as np
 import pytest
 from ir_helpers import define, stage
+from processes import python
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers
@@ -445,9 +444,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.parametrize(("argument", "said"), [("", "nvJitLink nvJitLink ELF"), ("links", "did not survive a fork")])
 def test_a_forked_child_waits_for_no_thread_of_its_parent(argument, said):
     """A child whose parent has linked cannot use nvJitLink; the parent would not link what is in the cache."""
-    settings = {"CUDA_DEVICE_ASSEMBLER": "nvJitLink", "CUDA_DEVICE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment = {**os.environ, **settings}
-    done = subprocess.run([sys.executable, "-c", FORKS, argument], env=environment, capture_output=True, text=True)
+    done = python("-c", FORKS, argument, CUDA_DEVICE_ASSEMBLER="nvJitLink", CUDA_DEVICE_CACHE="0")
     *lines, status = done.stdout.splitlines()
     assert said in "\n".join(lines) and status == "0", done
 

@@ -1,7 +1,6 @@
 """LLVM IR to PTX: architectures, the precision of arithmetic, convergence, libdevice, and the reports of compiler bugs."""
 
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from processes import python
 
 import cuda_device as device
 from cuda_device.codegen.gpu import libdevice, nvptx
@@ -80,9 +80,7 @@ invented = Architecture("sm_99", 99, "", 88)
 for architecture in [*map(parse, ARCHITECTURES), invented]:
     nvptx.emit(nvptx.parse("define ptx_kernel void @k() { ret void }"), architecture, 0)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert set(re.findall(r"'(\S+)' is not a recognized", done.stderr)) == {"sm_99"}
+    assert set(re.findall(r"'(\S+)' is not a recognized", python("-c", script).stderr)) == {"sm_99"}
 
 
 def test_parse_architecture() -> None:
@@ -404,8 +402,7 @@ gc.collect()
 assert dead == ["DisposeModule", "ContextDispose"] * 200, dead
 print("alive")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "alive\n", done.stderr
+    assert python("-c", script).stdout == "alive\n"
 
 
 def test_eight_threads() -> None:
@@ -434,5 +431,4 @@ for kernels in (50, 100):
     pages.append(int(Path("/proc/self/statm").read_text().split()[1]))
 print(4 * (pages[1] - pages[0]))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 3000, "kB"
+    assert int(python("-c", script).stdout) < 3000, "kB"

@@ -9,13 +9,13 @@ import functools
 import importlib.util
 import inspect
 import re
-import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
 import pytest
+from processes import python
 from test_reference import REFERENCE, chapter_of, family
 
 import cuda_device as device
@@ -221,11 +221,8 @@ def test_without_a_gpu_nothing_is_recorded(tmp_path, monkeypatch):
     script = (
         "from fake_driver import no_gpu; from tests.gpu import evidence\nwith no_gpu(): evidence.main(['programs'])"
     )
-    environment = {"PYTHONPATH": f"{TESTS}:{TESTS.parent}", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    done = python("-c", script, cwd=TESTS.parent, status=1)
+    assert done.stdout == ""
     assert "nothing is recorded" in done.stderr
     assert not evidence.RECORD.exists() or evidence.RECORD.read_text() == before
 

@@ -2,14 +2,13 @@
 
 import ctypes
 import gc
-import subprocess
-import sys
 import threading
 import weakref
 
 import ml_dtypes
 import numpy as np
 import pytest
+from processes import python
 from producers import new_capsule
 
 import cuda_device as device
@@ -522,8 +521,7 @@ c = Cycle(); c.view = take(export(view, (1, 0))); c.capsule = export(view)
 leaked = take(export(view)); ctypes.pythonapi.Py_IncRef(ctypes.py_object(leaked))
 {ending}
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python("-c", code).stderr == ""
 
 
 # torch
