@@ -192,7 +192,10 @@ def spmd(
             inbox.put(_STOP)
         with suppress(TimeoutError):
             wait([future for future in futures if future.status != "cancelled"], timeout=_GRACE)
-        late = [chosen[rank] for rank in sorted(_running(client, futures))]
+        executing = _executing(client)
+        late = [
+            worker for worker, future in zip(chosen, futures, strict=True) if future.key in executing.get(worker, ())
+        ]
         if late:
             error.add_note(f"tasks still run and keep a thread of their workers: client.restart_workers({late})")
         raise
@@ -209,8 +212,9 @@ def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: S
     """
     end, waiting = time.monotonic() + timeout, set(range(len(futures)))
     while not all(future.status == "finished" for future in futures):
-        if waiting:
-            waiting -= _running(client, futures) | {rank for rank in waiting if futures[rank].done()}
+        executing = _executing(client) if waiting else {}
+        running = {key for keys in executing.values() for key in keys}
+        waiting = {rank for rank in waiting if futures[rank].key not in running and not futures[rank].done()}
         for future, place in zip(futures, where, strict=True):
             if future.status == "error":
                 error = future.exception()
@@ -229,21 +233,21 @@ def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: S
                 f"{', '.join(lost.values())} was lost while its task ran",
                 "look at the log of the worker, and start the job again",
             )
-        if waiting and time.monotonic() > end:
-            busy = [workers[rank] for rank in sorted(waiting)]
+        # A worker that is merely slow has a free thread, and begins the task without help.
+        busy = [rank for rank in sorted(waiting) if len(executing.get(workers[rank], ())) >= alive[workers[rank]]]
+        if busy and time.monotonic() > end:
             raise LaunchError(
-                f"{', '.join(where[rank] for rank in sorted(waiting))} has had no free thread for {timeout:g} seconds",
-                f"wait for its tasks, or end them: client.restart_workers({busy})",
+                f"{', '.join(where[rank] for rank in busy)} has had no free thread for {timeout:g} seconds",
+                f"wait for its tasks, or end them: client.restart_workers({[workers[rank] for rank in busy]})",
             )
         time.sleep(_LOOK)
 
 
-def _running(client: Any, futures: Sequence[Any]) -> set[int]:
-    """The ranks whose tasks run now."""
+def _executing(client: Any) -> dict[str, set[str]]:
+    """The keys of the tasks that each worker executes now."""
     with suppress(OSError):  # a worker has died
-        running = {key for stacks in client.call_stack().values() for key in stacks}
-        return {rank for rank, future in enumerate(futures) if future.key in running}
-    return set()
+        return {worker: set(stacks) for worker, stacks in client.call_stack().items()}
+    return {}
 
 
 _LOOK = 0.1  # seconds between two checks of a job
