@@ -27,8 +27,12 @@ def written(module: Module) -> Roots:
 
 def written_parameters(module: Module, roots: dict[Value, Roots]) -> Roots:
     """The parameters of the main function through which the kernel may write."""
-    writes = (op for op in module.ops() if Effect.WRITES in op.code.effects)
-    return _NONE.union(*[roots.get(operand, _NONE) for op in writes for operand in op.operands])
+    parameters = _NONE
+    for op in module.ops():
+        if Effect.WRITES in op.code.effects:
+            for operand in op.operands:
+                parameters |= roots.get(operand, _NONE)
+    return parameters
 
 
 def only_read(module: Module) -> set[Value]:

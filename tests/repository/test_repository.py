@@ -401,7 +401,7 @@ def test_one_statement_takes_few_calls_and_changes_of_file():
     alone = "os.environ |= {'CUDA_DEVICE_CACHE': '0', 'CUDA_DEVICE_VERIFY': '0'}"
     script = f"import os, sys; {alone}; sys.path[:] = {path}; import calls; calls.main()"
     count, _, changes = (int(number) for number in re.findall(r"\d+", run(script)))
-    assert count <= 871 and changes <= 449
+    assert count <= 868 and changes <= 447
 
 
 # Tables
