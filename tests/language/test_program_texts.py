@@ -1,4 +1,4 @@
-"""The programs in the folders `programs`: they do what Python does, or are refused. `tests/program_texts.py` describes their form."""
+"""The programs in folders called `programs` do what Python does, or are refused. tests/program_texts.py describes their form."""
 
 from __future__ import annotations
 
