@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from fuzz.generate import inputs, program
 from fuzz.programs import Assign, Expression, Open, Program, Statement, variable
 from fuzz.run import Mismatch, check, smallest, source
 from fuzz.sweep import ALONE, TOGETHER
+from processes import ROOT, python
 
 import cuda_device as device
 
@@ -142,12 +140,7 @@ def test_what_is_smaller_is_a_program_or_known_to_be_none() -> None:
 
 def run_fuzzer(*options: str, status: int = 0) -> str:
     """What the command prints."""
-    command = [sys.executable, "-m", "tests.fuzz", "--seed", "3", "--batch", "2", *options]
-    where = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(where)}
-    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+    return python("-m", "tests.fuzz", "--seed", 3, "--batch", 2, *options, status=status, cwd=ROOT).stdout
 
 
 @pytest.mark.long
