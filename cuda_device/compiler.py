@@ -203,21 +203,24 @@ def check_declared(work: Work) -> None:
         if op.code in (ops.MACHINE, ops.PTX):
             from cuda_device.codegen.gpu import nvptx
 
-            what, where = "intrinsic", "LLVM's documentation of its intrinsics"
+            kind, documents = "intrinsic", "LLVM's documentation of its intrinsics"
             reason = nvptx.refusal(declared[1], work.job.target.architecture)
         else:
             from cuda_device.codegen.gpu import libdevice
 
-            what, where = "function of libdevice", "NVIDIA's libdevice User's Guide"
-            found = libdevice.types_of(name)
-            given = (declared[2], *filter(None, declared[3].split(", ")))
-            reason = "there is none of this name" if found is None else f"its types are {', '.join(found)}"
-            reason *= found != given
+            kind, documents = "function of libdevice", "NVIDIA's libdevice User's Guide"
+            types = libdevice.types_of(name)
+            if types is None:
+                reason = "there is none of this name"
+            elif types != (declared[2], *filter(None, declared[3].split(", "))):
+                reason = f"its types are {', '.join(types)}"
+            else:
+                reason = ""
         if reason:
             raise CompileError(
-                f"there is no {what} {name} for this call: {reason}",
+                f"there is no {kind} {name} for this call: {reason}",
                 op.location,
-                f"compare its declaration with {where}",
+                f"compare its declaration with {documents}",
             )
 
 
@@ -252,7 +255,7 @@ def _culprits(work: Work) -> Iterator[None]:
 
 def _ltoir_of_links(work: Work) -> Any | None:
     """The module that generates LTO-IR, if it is installed and the links contain LTO-IR, which can then be inlined."""
-    return hooks.installed(hooks.OUTPUTS["ltoir"]) if any(each.is_lto for each in work.inputs) else None
+    return hooks.installed(hooks.OUTPUTS["ltoir"]) if any(item.is_lto for item in work.inputs) else None
 
 
 def _optimised_with_links(work: Work, ltoir: Any) -> elf.Cubin:
@@ -272,13 +275,13 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     """The location of the inline PTX that an assembler refused, or of the C++ call that a linker or NVRTC refused."""
     from cuda_device.ir import ops
 
-    found = module.ops()
-    for op in found:
+    operations = module.ops()
+    for op in operations:
         if op.code in (ops.PTX, ops.MACHINE):
             words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", op.attributes["instruction"])
             if any(f" '{word} " in reason for word in words):
                 return op.location
-    calls = [op for op in found if op.code is ops.EXTERN and (links or op.attributes["symbol"] in reason)]
+    calls = [op for op in operations if op.code is ops.EXTERN and (links or op.attributes["symbol"] in reason)]
     named = [op for op in calls if re.search(rf"(?<!\w){re.escape(op.attributes['symbol'])}(?!\w)", reason)]
     return next((op.location for op in (*named, *calls)), NOWHERE)
 
@@ -362,9 +365,9 @@ def _warn(work: Work) -> None:
     for loss in typed.losses if typed is not None else work.program.losses if work.program is not None else ():
         told = _WARNED.setdefault(work.job.function, set())
         if loss not in told:
-            function, place = work.job.function, loss.location
-            module = function.__module__ if place.file == function.__code__.co_filename else None
-            warnings.warn_explicit(str(loss), PrecisionWarning, place.shown_file, place.line, module)
+            function, location = work.job.function, loss.location
+            module = function.__module__ if location.file == function.__code__.co_filename else None
+            warnings.warn_explicit(str(loss), PrecisionWarning, location.shown_file, location.line, module)
             told.add(loss)
 
 
@@ -441,11 +444,12 @@ def _recall(work: Work, last: str) -> bool:
     if programs is None:
         return False
     work.asked = programs.ask(work.job.question)
-    found = programs.find(work.asked) if work.asked else None
-    if found is None:
+    record = programs.find(work.asked) if work.asked else None
+    if record is None:
         return False
+    summary, dependencies = record
     try:
-        work.program, work.dependencies = unpacked(found[0]), found[1]
+        work.program, work.dependencies = unpacked(summary), dependencies
     except Exception:  # the entry is not valid
         return False
     if _verifies():

@@ -122,10 +122,10 @@ def _extent(build: Lowering, axis: str) -> Value:
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 
-def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], Value]) -> Intrinsic:
+def _row(entity: object, name: str, least: int, read_axis: Callable[[Lowering, str], Value]) -> Intrinsic:
     def lower(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
         (ndims,) = typed.settings
-        return one(build, AXES[0]) if ndims == 1 else tuple(one(build, axis) for axis in AXES[:ndims])
+        return read_axis(build, AXES[0]) if ndims == 1 else tuple(read_axis(build, axis) for axis in AXES[:ndims])
 
     return Intrinsic(entity, name, partial(_infer_axes, least), lower)
 

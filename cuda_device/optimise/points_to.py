@@ -73,7 +73,7 @@ def roots_in_function(function: Function) -> dict[Value, Roots]:
 def roots_in_module(module: Module) -> dict[Value, Roots]:
     """As `roots_in_function`, for all functions of a module, in terms of the parameters of the main function."""
     main = module.main
-    own = {function.name: roots_in_function(function) for function in module.functions}
+    local_roots = {function.name: roots_in_function(function) for function in module.functions}
     passed = {function.name: [_NONE] * len(function.params) for function in module.functions}
     passed[main.name] = [frozenset((i,)) for i in range(len(main.params))]
     todo = [main]
@@ -83,7 +83,7 @@ def roots_in_module(module: Module) -> dict[Value, Roots]:
             if op.code is not ops.CALL:
                 continue
             callee = module[op.attributes["callee"]]
-            arguments = [own[caller.name].get(operand, _NONE) for operand in op.operands]
+            arguments = [local_roots[caller.name].get(operand, _NONE) for operand in op.operands]
             joined = [
                 known | _in_caller(passed[caller.name], roots)
                 for known, roots in zip(passed[callee.name], arguments, strict=True)
@@ -91,7 +91,11 @@ def roots_in_module(module: Module) -> dict[Value, Roots]:
             if joined != passed[callee.name]:
                 passed[callee.name] = joined
                 todo.append(callee)
-    return {value: _in_caller(passed[name], roots) for name, values in own.items() for value, roots in values.items()}
+    return {
+        value: _in_caller(passed[name], roots)
+        for name, values in local_roots.items()
+        for value, roots in values.items()
+    }
 
 
 def _in_caller(passed: list[Roots], roots: Roots) -> Roots:

@@ -12,8 +12,8 @@ from conftest import HAS_GPU
 from fuzz.cases import Case
 from fuzz.generate import inputs, program
 from fuzz.programs import Assign, Expression, Open, Program, Statement, variable
-from fuzz.run import Mismatch, agrees, check, smallest, source
-from fuzz.sweep import ALONE, STORED, TOGETHER
+from fuzz.run import Mismatch, check, smallest, source
+from fuzz.sweep import ALONE, TOGETHER
 from processes import ROOT, python
 
 import cuda_device as device
@@ -62,7 +62,7 @@ def test_the_programs_reach_every_row() -> None:
         for made in batch(begin)[1]:
             reached |= made.rows if isinstance(made, Program) else set()
     assert [row for row in (*ALONE, *TOGETHER) if row not in reached] == []
-    assert len(ALONE) > 8000 and len(TOGETHER) > 600 and len(STORED) > 200
+    assert len(ALONE) > 8000 and len(TOGETHER) > 600
 
 
 def test_a_program_is_the_same_for_its_number() -> None:
@@ -97,13 +97,6 @@ def test_what_is_wrong_is_found() -> None:
     found = list(check([two(4)], given, streams()))
     assert [(each.slot, each.found, each.expected) for each in found[:1]] == [(1, 3, 4)]
     assert "wrong (int32) is 3, not 4" in str(found[0])
-
-
-def test_near_is_near_and_all_else_exact() -> None:
-    exact, near = Expression("float32", "x"), Expression("float32", "x", tolerance=1e-6)
-    assert agrees(near, "float32", 1.0000005, 1.0) and not agrees(exact, "float32", 1.0000005, 1.0)
-    assert not agrees(near, "float32", 1.00001, 1.0) and not agrees(near, "float32", float("nan"), 1.0)
-    assert not agrees(exact, "float32", -0.0, 0.0) and agrees(exact, "float32", float("nan"), float("nan"))
 
 
 def test_what_fails_is_made_small() -> None:

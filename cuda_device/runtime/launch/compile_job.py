@@ -86,7 +86,7 @@ def _known(f: Kernel | Func, args: Sequence[Any]) -> tuple[Known, ...]:
     if isinstance(f, Kernel):
         known = with_hints(f.underlying, known)
     if f.options.interop:
-        known = tuple(_from_cpp(each, isinstance(f, Kernel)) for each in known)
+        known = tuple(_from_cpp(argument, isinstance(f, Kernel)) for argument in known)
     return known
 
 
@@ -98,21 +98,21 @@ def _from_cpp(known: Known, kernel: bool) -> Known:
 
 def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -> Known:
     """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
-    name, wanted = parameters.names[index], None
+    name, hint = parameters.names[index], None
     is_constant = name in parameters.constants
     if not is_constant:
-        found, wanted = type_named(value), parameters.hints.get(name) if isinstance(f, Kernel) else None
-        wanted = wanted if isinstance(wanted, (model.Number, model.Pointer)) else None
-        if found is not None and has_identity(found):
+        type, hint = type_named(value), parameters.hints.get(name) if isinstance(f, Kernel) else None
+        hint = hint if isinstance(hint, (model.Number, model.Pointer)) else None
+        if type is not None and has_identity(type):
             raise CompileError(
                 f"the parameter {name!r} cannot be of a type with atomic members, which exists only in arrays",
                 help="pass an array: ArrayType(T, 1)",
             )
-        if found is not None:
-            return of_type(found if wanted is None else type_as(found, wanted, name))
+        if type is not None:
+            return of_type(type if hint is None else type_as(type, hint, name))
     from cuda_device.runtime.gpu.streams import CpuStream
     from cuda_device.runtime.launch import arguments
 
-    if is_constant or wanted is not None:
+    if is_constant or hint is not None:
         return arguments.argument_of(parameters, name, value, CpuStream()).known
     return arguments.read(value, name, CpuStream()).known

@@ -81,12 +81,15 @@ def compile(
     an unknown target or output, and for several targets with another output than "fatbin"; `TypeError` for an unknown option.
     """
     function, typed = _function_of(f, globals)
-    form = outputs.of(target, output)
+    form = outputs.output_of(target, output)
     if form.combine is not None:
         source = f if typed else function
         again = {"link": link, "result": result, "launch_facts": launch_facts, "by_address": by_address, **options}
         return form.combine(
-            function, target, lambda to, kind: compile(source, *args, target=to, output=kind, **again), link
+            function,
+            target,
+            lambda architecture, kind: compile(source, *args, target=architecture, output=kind, **again),
+            link,
         )
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={form.name!r} takes one target: only 'fatbin' takes several")
@@ -148,7 +151,7 @@ def _compiled_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) 
 
 def _check_result(compiled: Compiled, result: Any, where: Location) -> None:
     """Raises `CompileError` if the function returns another type than `result`."""
-    wanted = str(fixed(type_of_hint(result)))
-    if wanted != compiled.result:
-        reason = f"{compiled.record.function} returns {compiled.result}, not {wanted}"
-        raise CompileError(reason, where, f"convert what it returns: {wanted}(…)")
+    expected = str(fixed(type_of_hint(result)))
+    if expected != compiled.result:
+        reason = f"{compiled.record.function} returns {compiled.result}, not {expected}"
+        raise CompileError(reason, where, f"convert what it returns: {expected}(…)")

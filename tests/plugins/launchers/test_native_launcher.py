@@ -553,7 +553,7 @@ def fields_of_torch(tensor, array, out, _):
 
 @functools.cache
 def torch_code():
-    text = c_api.text(fields_of_torch, "fields", (), ())
+    text = c_api.entry_text(fields_of_torch, "fields", (), ())
     return machine_code.compile_native(text, exports=("fields",), alone=True)
 
 
