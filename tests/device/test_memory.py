@@ -89,8 +89,7 @@ def test_types_and_orders(stream, name, order):
     assert np.array_equal(stream.numpy(out), x)
 
 
-@pytest.mark.parametrize("align", [1, 8, 16, 64, 128, 512])
-@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("align, waits", thinned([1, 8, 16, 64, 128, 512], [False, True], one_in=2))
 def test_alignment_keeps_arrays_apart(stream, align, waits):
     source = """
         @device.kernel

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 from against_python import refused
-from conftest import poison
+from conftest import poison, thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -112,14 +112,16 @@ def check(stream, name: str, dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_INTEGERS_ALONE])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "name, dtype", thinned([name for name in NAMES if name not in OF_INTEGERS_ALONE], ["float64", "float32"], one_in=2)
+)
 def test_universal_functions_of_floats(stream, name, dtype):
     check(stream, name, dtype)
 
 
-@pytest.mark.parametrize("name", [name for name in OF_INTEGERS if name in NAMES])
-@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+@pytest.mark.parametrize(
+    "name, dtype", thinned([name for name in OF_INTEGERS if name in NAMES], ["int32", "uint8"], one_in=2)
+)
 def test_universal_functions_of_integers(stream, name, dtype):
     check(stream, name, dtype)
 
