@@ -142,8 +142,8 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
             raise CompileError(
                 f"an index must be an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
-        conditions.place(frame, part, f"axis {axis}", length)
-        position = frame.run(prelude.place, part, length)
+        conditions.axis_index(frame, part, f"axis {axis}", length)
+        position = frame.run(prelude.position, part, length)
         return position, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
