@@ -1,13 +1,11 @@
 """Functions of ours in Python that kernels on the CPU call: memory by addresses, calls of what lies at an address."""
 
 import ctypes
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from processes import python
 
 import cuda_device as device
 from cuda_device.codegen import llvm
@@ -72,16 +70,7 @@ def test_what_kernels_call_is_a_module_of_its_own(symbol):
 
 def test_the_same_text_in_each_process():
     program = "from cuda_device.cpu import scheduler; print(scheduler.scheduler_text('cuda_device.crew'))"
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in (1, 2)
-    ]
+    texts = [python("-c", program, PYTHONHASHSEED=seed).stdout for seed in (1, 2)]
     assert texts[0] == texts[1] and "define void @cuda_device.crew(" in texts[0]
 
 

@@ -19,6 +19,7 @@ import pytest
 from changed_programs import HEAD, Change, body
 from conftest import thinned
 from ir_helpers import job
+from processes import python
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
@@ -156,11 +157,7 @@ print(*out, info.hits, info.direct, info.misses)
 
 
 def run(folder: Path, *command: str, **environment: str) -> str:
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_DEVICE_CACHE": str(folder / "cache"), **environment}
-    done = subprocess.run(
-        [sys.executable, *command], env=variables, cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+    return python(*command, cwd=folder, **{"CUDA_DEVICE_CACHE": str(folder / "cache"), **environment}).stdout.strip()
 
 
 def test_processes_see_a_changed_file_and_share_the_rest_whatever_their_seeds(tmp_path: Path) -> None:
