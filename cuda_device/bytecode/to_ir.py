@@ -110,11 +110,11 @@ def _function(reader: Reader) -> Function:
     for start, span in reader.spans.items():
         if start in reader.blocks:
             _span(reader, span, reader.blocks[start])
-    location = Location(reader.code.co_filename, reader.code.co_firstlineno, function=reader.code.co_qualname)
+    place = Location(reader.code.co_filename, reader.code.co_firstlineno, function=reader.code.co_qualname)
     starts = [start for start in reader.spans if start in reader.blocks]
     head = dispatch(reader, first) if reader.reading else [first]
     blocks = [*head, *(reader.blocks[start] for start in starts)]
-    return Function(reader.code.co_name, blocks, Level.PYTHON, shown=reader.code.co_qualname, location=location)
+    return Function(reader.code.co_name, blocks, Level.PYTHON, shown=reader.code.co_qualname, location=place)
 
 
 def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:

@@ -501,7 +501,7 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     order = _order(type)
     indices, beyond = _without_constants(build, type, order, indices, short)
     extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
-    normalise = _small_position if short else _position
+    normalise = _small_place if short else _place
     positions = [normalise(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
         is_dynamic = tree.data in build.sums.dynamic and type.ndim == 1
@@ -589,13 +589,13 @@ def _check_bounds(
         build.check(inside, message, index, extent, help=within(index.type, *memory))
 
 
-def _position(build: Lowering, index: Value, extent: Value) -> Value:
+def _place(build: Lowering, index: Value, extent: Value) -> Value:
     """Converts an index to a position on its axis, in 64 bits."""
     wide = build.convert(index, INT64)
     return wide if wide.nonneg or not _is_signed(index) else _wrap(build, wide, extent)
 
 
-def _small_position(build: Lowering, index: Value, extent: Value) -> Value:
+def _small_place(build: Lowering, index: Value, extent: Value) -> Value:
     """The same in 32 bits, which hold all valid indices of a small array."""
     if index.nonneg or not _is_signed(index):
         return build.length(index)
