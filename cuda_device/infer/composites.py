@@ -148,7 +148,7 @@ def as_aligned(frame: Frame, target: Type, cell: Cell) -> Cell:
 
 
 def _takes(wanted: Type, actual: Type) -> bool:
-    """Whether a member of type `wanted` takes values of type `given`: builtin numbers of its kind or a lower one, and its format.
+    """Whether a member of type `wanted` takes values of type `actual`: builtin numbers of its kind or a lower one, and its format.
 
     Pointers convert as in C++: to the same element type or `void*`, without dropping `const`.
     """
@@ -165,7 +165,7 @@ def _takes(wanted: Type, actual: Type) -> bool:
 
 
 def check_member(known: Known, declared: Type, label: str) -> None:
-    """Raises `CompileError` unless a value can be a member of type `wanted`.
+    """Raises `CompileError` unless a value can be a member of type `declared`.
 
     An `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
     """
