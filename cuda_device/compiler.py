@@ -67,7 +67,7 @@ def _typed(work: Work) -> Module:
     from cuda_device.infer import engine, policies
 
     job = work.job
-    module, work.dependencies = engine.run(
+    module, work.dependencies = engine.infer_module(
         job.function,
         job.known,
         job.kernel,

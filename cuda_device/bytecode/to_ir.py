@@ -76,29 +76,29 @@ def _read(
 ) -> Function:
     code = _original(code)
     _refuse(code, reading)
-    found = scopes(code, merge(decode(code)))
+    code_scopes = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
-        reader = Reader(code, found, reading, kept, debug, pass_all)
+        reader = Reader(code, code_scopes, reading, kept, debug, pass_all)
         if reading == STEP_UNROLLED:
             reader.unrolled |= set(yielding_loops(reader.instructions, reader.spans))
         with suppress(TooLittleKept):
             function = _function(reader)
-            if reader.wanted <= kept:
+            if reader.needed <= kept:
                 if companions:
                     add_companions(function)
                 return function
-        kept |= reader.wanted
+        kept |= reader.needed
 
 
 def _refuse(code: CodeType, reading: str) -> None:
-    place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
+    location = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise CompileError("device code cannot be a coroutine", place, "remove the word async")
+        raise CompileError("device code cannot be a coroutine", location, "remove the word async")
     if code.co_flags & inspect.CO_GENERATOR and not reading:
         raise CompileError(
             f"{code.co_qualname} is a generator, which cannot be compiled on its own",
-            place,
+            location,
             "call it in a for loop of a kernel or function",
         )
 
@@ -216,7 +216,7 @@ def add_companions(function: Function) -> None:
 def _open_parameters(function: Function) -> dict[Value, str]:
     """The parameters of blocks that are undefined on some edge, with the names of their variables."""
     names = {op.result: op.attributes["name"] for op in function.ops() if op.code is ops.PY_UNDEFINED}
-    found: dict[Value, str] = {}
+    opened: dict[Value, str] = {}
     changed = bool(names)
     while changed:
         changed = False
@@ -225,6 +225,6 @@ def _open_parameters(function: Function) -> dict[Value, str]:
                 for argument, param in zip(edge.arguments, edge.block.params, strict=True):
                     name = names.get(argument)
                     if name is not None and param not in names:
-                        found[param] = names[param] = name
+                        opened[param] = names[param] = name
                         changed = True
-    return found
+    return opened

@@ -483,8 +483,8 @@ def number_in(value: Value) -> model.Number:
 
 # Addresses of elements: indices become non-negative positions on their axes, and these an address.
 #
-#     x[i, j] of an array<float32, 2, C>            element x, place(i) * x.shape[1] + place(j)
-#     x[i] of an array<float32, 1, strided>         x + place(i) * stride bytes
+#     x[i, j] of an array<float32, 2, C>            element x, position(i) * x.shape[1] + position(j)
+#     x[i] of an array<float32, 1, strided>         x + position(i) * stride bytes
 #
 # For small arrays (see `types.model.Array`), this is computed in 32 bits, which is faster on a GPU.
 

@@ -392,7 +392,7 @@ class Frame:
         identity = cell.known.identity
         if identity is not None and identity in self.heap:
             cell = self.heap[identity]
-        if not any(each in self.heap for item in cell.known.items for each in identities(item)):
+        if not any(inner in self.heap for item in cell.known.items for inner in identities(item)):
             return cell
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 
@@ -641,14 +641,14 @@ def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
 
 def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cell]) -> Value:
     """The value for a part that has none on this edge: zeros, and those `objects` in it that other parts have."""
-    found = objects.get(known.identity) if known.identity is not None else None
-    if found is not None:
-        if join(nameless(found.known), nameless(known)) != nameless(known):
+    held = objects.get(known.identity) if known.identity is not None else None
+    if held is not None:
+        if join(nameless(held.known), nameless(known)) != nameless(known):
             raise CompileError(
                 f"the generator changes {known} between `yield`s in a way that the compiler cannot follow",
                 help="change it in the loop over the generator, or give the generator a copy: [*x]",
             )
-        return frame.carry(found, known, objects)
+        return frame.carry(held, known, objects)
     if any(True for item in known.items for _ in identities(item)):
         return frame.build.op(ops.MAKE, known.type, *(_value_of_nothing(frame, item, objects) for item in known.items))
     return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
@@ -664,12 +664,12 @@ def _shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -
 
 def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
     """The objects in a value, by their identities in `known`."""
-    found: dict[Identity, Cell] = {}
+    by_identity: dict[Identity, Cell] = {}
     if isinstance(cell.known.value, Unset):
-        return found
+        return by_identity
     for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):
         if any(identities(item)):
-            found = objects_in(frame, frame.field(cell, i), item) | found
+            by_identity = objects_in(frame, frame.field(cell, i), item) | by_identity
     if known.identity is not None:
-        found[known.identity] = cell
-    return found
+        by_identity[known.identity] = cell
+    return by_identity

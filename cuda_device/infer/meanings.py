@@ -235,7 +235,7 @@ def code_of(known: Known) -> NestedFunction | None:
 
 def check_apart(known: Known, identity: Identity) -> None:
     """Raises `CompileError` for an object that would contain itself."""
-    if any(each == identity for item in known.items for each in identities(item)):
+    if any(inner == identity for item in known.items for inner in identities(item)):
         raise CompileError(
             f"{known} cannot contain itself or a function that captured it",
             help="let the function take it as an argument; functions made with def may call each other by name",

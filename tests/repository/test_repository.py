@@ -418,13 +418,8 @@ def operations_at(level: ops.Level) -> set[ops.OpDef]:
 
 def test_inference_has_a_rule_for_each_operation_of_python():
     python = {row for row in operations_at(ops.Level.PYTHON) if ops.Effect.TERMINATES not in row.effects}
-    by_body = {
-        ops.PY_UNDEFINED,
-        ops.PY_CELLS,
-        ops.PY_AT,
-        ops.PY_STEP,
-        ops.VARIABLE,
-    }  # which are no rules: see `infer/body`
+    # No rules: see `infer/body`.
+    by_body = {ops.PY_UNDEFINED, ops.PY_CELLS, ops.PY_AT, ops.PY_STEP, ops.VARIABLE}
     assert names({*rules.RULES, *by_body}) == names(python)
 
 
@@ -460,24 +455,12 @@ def test_tables_name_each_row_once():
 
 def test_each_device_entity_is_public_and_documented():
     ours = [getattr(cuda_device, name) for name in cuda_device.__all__]
-    python = [
-        *vars(math).values(),
-        *vars(builtins).values(),
-        *np.sctypeDict.values(),
-        *vars(prelude).values(),
-        *vars(numeric).values(),
-    ]
+    spaces = (vars(math), vars(builtins), np.sctypeDict, vars(prelude), vars(numeric))
+    spaces += (vars(atomics), vars(packing), vars(complex_functions))
+    theirs = [value for space in spaces for value in space.values()]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
-    internal = [*vars(atomics).values(), *vars(packing).values(), *vars(complex_functions).values()]
-    internal += [
-        memory.cluster_word,
-        memory.array_at,
-        memory.constant_array,
-        memory.displaced,
-        memory.grid_word,
-        copying.address,
-    ]
-    known = {id(entity) for entity in (*ours, *python, *methods, *internal)}
+    internal = [getattr(memory, name) for name in "cluster_word array_at constant_array displaced grid_word".split()]
+    known = {id(entity) for entity in (*ours, *theirs, *methods, *internal, copying.address)}
     for row in table.all_rows():
         assert id(row.entity) in known and inspect.getdoc(row.entity), row.name
         assert row.is_value or not isinstance(row.entity, DeviceValue), row.name

@@ -98,7 +98,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
         return references.behind(frame, reference, vector.dtype, offset)
     indexing.check_index(index.known)
     conditions.element(frame, index, vector.size)
-    position = frame.run(prelude.place, index, Cell(constant(vector.size)))
+    position = frame.run(prelude.position, index, Cell(constant(vector.size)))
     return references.after(frame, references.behind(frame, reference, vector.dtype, 0), position)
 
 
