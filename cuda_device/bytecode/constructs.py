@@ -196,16 +196,12 @@ def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     value, container, index = reader.pop(3)
-    path = reader.target_path(container)
-    reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(path))
-    reader.write_back(path)
+    reader.store(ops.PY_SETITEM, container, index, value)
 
 
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
-    path = reader.target_path(owner)
-    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(path))
-    reader.write_back(path)
+    reader.store(ops.PY_SETATTR, owner, value, name=instruction.argument)
 
 
 def _call_keywords(reader: Reader, instruction: Instruction, _: Span) -> None:

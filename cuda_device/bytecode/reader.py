@@ -93,8 +93,8 @@ class Reader:
 
         They are sorted by the span's position in the dominator tree, which is followed by the positions that it dominates.
         """
-        self.start = ENTRY
-        """The start of the current span."""
+        self.inside = _EVERYWHERE
+        """The positions in the dominator tree of the current span and those that it dominates."""
         self.names: dict[Value, list[str]] = {}
         """The variables to which each value was assigned."""
         self.build = Builder(Block())
@@ -166,8 +166,13 @@ class Reader:
         """Whether this is the current value of a variable."""
         return any(self.current(name) is value for name in self.names.get(value, ()))
 
-    def write_back(self, path: list[Op] | None) -> None:
-        """After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory."""
+    def store(self, code: ops.OpDef, owner: Value, *operands: Value, **attributes: Any) -> None:
+        """Assigns to an item or attribute of `owner`.
+
+        After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory.
+        """
+        path = self.target_path(owner)
+        self.build.effect(code, owner, *operands, **attributes, **self.target(path))
         for op in path or ():
             owner, *index = op.operands
             code = ops.PY_SETITEM if index else ops.PY_SETATTR
@@ -213,11 +218,6 @@ class Reader:
     def is_part(self, value: Value) -> bool:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
         return value in self.reads and not self.is_variable(value)
-
-    @property
-    def inside(self) -> range:
-        """The positions in the dominator tree of the current span and those that it dominates."""
-        return _EVERYWHERE if self.start == ENTRY else self.spans[self.start].inside
 
     def assign(self, name: str, value: Value | None) -> None:
         """Sets the current value of a variable; None deletes it."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from cuda_device.infer.frame import (
 )
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
-from cuda_device.infer.rules import RULES, RuleFrame
+from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import SharedValues, drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
@@ -212,7 +213,7 @@ class Body:
             for variable, known in zip(names, arguments[behind:], strict=True)
         }
         self.activation = closures.activation_number(source.__code__, names)
-        self.objects = tuple(dict.fromkeys(identity for known in arguments for identity in identities(known)))
+        self.objects = tuple(dict.fromkeys(chain.from_iterable(map(identities, arguments))))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
         self.read(pass_all=bool(self.objects or self.variant.reading))
 
@@ -376,7 +377,7 @@ class Body:
 
     def begin(self, version: BlockVersion) -> dict[Value, Cell]:
         """Gives a version a new frame; returns the cells of its parameters."""
-        frame = RuleFrame(self.program, self.source)
+        frame = Frame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.exports, version.changed = {}, set()

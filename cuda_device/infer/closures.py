@@ -28,7 +28,7 @@ from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart,
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
-from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, part, state_of
+from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, Unset, part, state_of
 from cuda_device.types.model import Bundle, Tuple
 
 if TYPE_CHECKING:
@@ -262,9 +262,9 @@ def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]
 
 def settle(cell: Cell, label: str) -> Cell:
     """The value of a variable that is used; an error if it is undefined or in conflict."""
-    match state_of(cell.known):
-        case Known():
-            return cell
+    if not isinstance(cell.known.value, Unset):
+        return cell
+    match cell.known.value.state:
         case state if state is FAILED:
             raise Follows("this value is unavailable because of an earlier error", help="correct that error first")
         case Undefined(_, why) if why:

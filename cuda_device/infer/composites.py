@@ -19,7 +19,7 @@ from cuda_device.lazy_dataclasses import replace as with_fields
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.host import alike, becomes, given_members, host_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant
-from cuda_device.types.layout import has_arrays, has_identity, machine, parts, rebuilt, with_arrays
+from cuda_device.types.layout import has_arrays, has_identity, parts, rebuilt, with_arrays
 from cuda_device.types.model import (
     NONE,
     Array,
@@ -154,7 +154,7 @@ def _takes(wanted: Type, actual: Type) -> bool:
     """
     match wanted, actual:
         case Number(), Number():
-            return machine(actual) == machine(wanted) or (actual.builtin and becomes(actual, wanted))
+            return actual.machine == wanted.machine or (actual.builtin and becomes(actual, wanted))
         case Pointer(), Pointer():
             return wanted.dtype in (actual.dtype, NONE) and (wanted.readonly or not actual.readonly)
         case Array(), Array():

@@ -225,7 +225,7 @@ def is_list(known: Known) -> bool:
 
 def is_container(known: Known) -> bool:
     """Whether a value is a list or a dict."""
-    return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
+    return isinstance(known.type, Bundle) and (known.value is Thing.LIST or isinstance(known.value, Keywords))
 
 
 def code_of(known: Known) -> NestedFunction | None:

@@ -28,7 +28,7 @@ from cuda_device.infer.kinds import arrays, scalars
 from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Resumed, Text, Thing, class_of, use_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.lazy_imports import LazyMethod, LazyTable, import_lazily
+from cuda_device.lazy_imports import LazyTable, import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import is_struct, model_of
 from cuda_device.types.known import Known, Undefined, constant, part
@@ -411,27 +411,3 @@ RULES: LazyTable[ops.OpDef, Rule] = LazyTable(
         ops.PY_AT: "loops.stands_at",
     },
 )
-
-
-class RuleFrame(Frame):
-    """A frame with the rules of all kinds."""
-
-    kind = kind_of
-    call = call
-    getattr = getattr_
-    getitem = getitem
-    store = arrays.store
-    assign = arrays.assign
-    binary = operators.binary
-    unary = operators.unary
-    compare = operators.compare
-    truth = operators.truth_of
-    iterate = LazyMethod("cuda_device.infer", "loops.iterator_over")
-    items_of_iterator = LazyMethod("cuda_device.infer", "loops.items_of")
-    as_iterable = LazyMethod("cuda_device.infer", "sequences.as_iterable")
-    items_of = LazyMethod("cuda_device.infer", "sequences.items_of")
-    method_of = LazyMethod("cuda_device.infer", "composites.method_of")
-    subarray = LazyMethod("cuda_device.infer", "kinds.subarrays.made_of")
-    as_array_type = arrays.as_type
-    constant_array = arrays.in_constant_memory
-    record_constant = LazyMethod("cuda_device.infer", "kinds.structs.constant_of")

@@ -33,7 +33,6 @@ from cuda_device.types.layout import (
     common_alignment,
     has_identity,
     known_alignment,
-    machine,
     placement,
     shortfall,
     size_of,
@@ -84,7 +83,8 @@ def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
 
 def _is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
     """Whether indices select an array instead of an element."""
-    return len(parts) != array.ndim or any(not isinstance(part.known.type, model.Number) for part in parts)
+    numbers = [part for part in parts if isinstance(part.known.type, model.Number)]
+    return not len(parts) == len(numbers) == array.ndim
 
 
 def select(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell]) -> Cell:
@@ -467,7 +467,7 @@ def column(frame: Frame, owner: Cell[model.Array], member: model.Type, offset: i
     inner = member.shape if isinstance(member, model.Subarray) else ()
     dtype = member.dtype if isinstance(member, model.Subarray) else member
     if isinstance(dtype, model.Number):
-        dtype = machine(dtype)  # arrays have no builtin numbers
+        dtype = dtype.machine  # arrays have no builtin numbers
     type = model.Array(dtype, array.ndim + len(inner), model.Layout.STRIDED, array.readonly, array.space, align)
     shape = [*extents(frame, owner), *(Cell(constant(length)) for length in inner)]
     steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]
