@@ -67,7 +67,7 @@ def _typed(work: Work) -> Module:
     from cuda_device.infer import engine, policies
 
     job = work.job
-    module, work.dependencies = engine.run(
+    module, work.dependencies = engine.infer_module(
         job.function,
         job.known,
         job.kernel,
@@ -104,15 +104,15 @@ def _optimise(module: Module, of_target: Sequence[Callable[[Module], None]] | No
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`. What each gains stands in
     `docs/optimisations.md`: one that gains less than 2 % on every kernel is removed.
     """
-    from cuda_device.ir import ops
+    from cuda_device.ir import dominance, ops
 
-    has_loops = _has_loops(module)
+    has_loops, codes = dominance.has_loops(module), module.codes()
     changes: list[Callable[[Function], None]] = []
-    if module.has(*ops.ATOMICS):
+    if not codes.isdisjoint(ops.ATOMICS):
         from cuda_device.optimise import atomic_orders
 
         atomic_orders.relax_atomics(module)
-    if module.has(ops.SELECT, ops.REPORT):
+    if ops.SELECT in codes or ops.REPORT in codes:
         from cuda_device.optimise import symbolic_bounds
 
         for function in module.functions:
@@ -130,12 +130,6 @@ def _optimise(module: Module, of_target: Sequence[Callable[[Module], None]] | No
     for change in changes:
         for function in module.functions:
             change(function)
-
-
-def _has_loops(module: Module) -> bool:
-    from cuda_device.ir.dominance import back_edges
-
-    return any(back_edges(function.blocks) for function in module.functions)
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
@@ -165,23 +159,21 @@ def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
     check_declared(work)
-    module = nvptx.parse(work["llvm"].text)
+    llvm: to_llvm.Llvm = work["llvm"]
+    module = nvptx.parse(llvm.text)
     with _culprits(work):
         for item in {item.digest: item for item in work.bitcode}.values():  # several stubs may name one file
             nvptx.link_bitcode(module, item, len(work.bitcode) == len(work.links))
-    nvptx.link_libdevice(module, work["llvm"].library)
+    nvptx.link_libdevice(module, llvm.library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
     return module
 
 
 def _ptx(work: Work) -> str:
     from cuda_device.codegen.gpu import nvptx
+    from cuda_device.optimise import loop_addresses
 
-    reduces = True
-    if _has_loops(work["device"]):
-        from cuda_device.optimise import loop_addresses
-
-        reduces = loop_addresses.wants_strength_reduction(work["device"])
+    reduces = loop_addresses.wants_strength_reduction(work["device"])
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduces)
 
 
@@ -328,8 +320,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
     work = Work(job, make=_make)
     if typed is not None:
         work.artifacts = {"python": typed, "typed": typed}
-    names = [stage.name for stage in stages_of(job, until)]
-    last = until if until in names else names[-1]
+    last = until or stages_of(job)[-1].name
     if disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP") or _kept(job, last) is None:
         _make(work, last)
     elif afresh or not ((typed is None and _recall(work, last)) or _find(work, last)):

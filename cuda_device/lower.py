@@ -250,7 +250,7 @@ class Lowerer:
 
     def define(self, op: Op, tree: Tree) -> None:
         """Sets the tree of the operation's only result, and keeps whether inference found it nonnegative."""
-        result = op.result
+        (result,) = op.results
         if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
             tree.nonneg = True
         self.trees[result] = tree
@@ -387,7 +387,7 @@ def _function(lowerer: Lowerer) -> Function:
     result = leaves(source.result)
     lowered = replace(
         source,
-        blocks=[*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
+        blocks=[*lowerer.blocks.values(), *opened],
         level=Level.DEVICE,
         result=result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
         interop=False,

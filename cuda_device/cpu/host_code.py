@@ -169,7 +169,7 @@ class _Host(Cpu):
 
 def function_text(function: Any, parameters: Sequence[Type], name: str) -> str:
     """LLVM IR of a function and all functions that it calls."""
-    module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
+    module, _ = engine.infer_module(function, [of_type(type) for type in parameters], kernel=False)
     device = lower.lower_module(module)
     for callee in device.functions:
         drop_dead(callee)  # reading a field of a record loads all of its fields

@@ -34,7 +34,6 @@ from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import CPP_WORDS, exchanged, representation
 from cuda_device.types.host import type_of_hint
-from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 
 _NVCC = ("afn", "ftz")
@@ -515,7 +514,7 @@ def fixed(type: Type) -> Type:
     """Returns the C++ form of a type: builtin numbers become fixed formats."""
     match type:
         case Number():
-            return machine(type)
+            return type.machine
         case Tuple(elements):
             return Tuple(tuple(map(fixed, elements)))
     return type

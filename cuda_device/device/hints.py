@@ -21,7 +21,6 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, Aligned, becomes, convert_number, number_of, type_of_hint, unannotated
 from cuda_device.types.known import Known
-from cuda_device.types.layout import machine
 
 # Constant expressions
 
@@ -193,7 +192,7 @@ def type_as(source: model.Type, hint: model.Number | model.Pointer, name: str) -
     if isinstance(hint, model.Number):
         if source == model.NONE or (isinstance(source, model.Number) and _keeps_format(source, hint)):
             return source
-        if source == machine(hint) or (isinstance(source, model.Number) and source.builtin and becomes(source, hint)):
+        if source == hint.machine or (isinstance(source, model.Number) and source.builtin and becomes(source, hint)):
             return hint
     text = f"the argument {name!r} is of type {source}, but the parameter's type hint is {hint}"
     raise CallError(text, _HINT if isinstance(hint, model.Number) else "pass that type, or correct the hint")
@@ -201,7 +200,7 @@ def type_as(source: model.Type, hint: model.Number | model.Pointer, name: str) -
 
 def _keeps_format(source: model.Number, hint: model.Number) -> bool:
     """Whether a NumPy number fits a builtin type such as `int`, but keeps its own format, which differs from the hint's."""
-    return hint.builtin and not source.builtin and source != machine(hint) and becomes(source, hint)
+    return hint.builtin and not source.builtin and source != hint.machine and becomes(source, hint)
 
 
 def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, ...]:
@@ -212,16 +211,19 @@ def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, .
     """
     parameters = parameters_of(function)
     pairs = zip(parameters.names, known, strict=True)
-    return tuple(_with_hint(argument, parameters.hints.get(name), name) for name, argument in pairs)
+    return tuple([_with_hint(argument, parameters.hints.get(name), name) for name, argument in pairs])
 
 
 def _with_hint(known: Known, hint: Any, name: str) -> Known:
     array = known.type
     if not isinstance(hint, model.Array) or isinstance(array, model.NoneType):
         return known
-    text = f"the argument {name!r} is of type {array}, but the parameter's type hint is {hint}"
     if not isinstance(array, model.Array) or array.ndim != hint.ndim:
-        raise CallError(text, "pass an array with as many axes, or correct the hint")
-    if isinstance(hint.dtype, model.Number) and array.dtype != hint.dtype:
-        raise CallError(text, "convert the array, as with x.astype(…), or correct the hint")
-    return replace(known, type=replace(array, readonly=array.readonly or hint.readonly))
+        help = "pass an array with as many axes, or correct the hint"
+    elif isinstance(hint.dtype, model.Number) and array.dtype != hint.dtype:
+        help = "convert the array, as with x.astype(…), or correct the hint"
+    elif hint.readonly and not array.readonly:
+        return replace(known, type=replace(array, readonly=True))
+    else:
+        return known
+    raise CallError(f"the argument {name!r} is of type {array}, but the parameter's type hint is {hint}", help)

@@ -113,12 +113,12 @@ def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
 
 
 def _position(build: Lowering, axis: str) -> Value:
-    block, size, thread = (_read(build, name, axis, INT32) for name in ("block_idx", "block_dim", "thread_idx"))
+    block, size, thread = [_read(build, name, axis, INT32) for name in ("block_idx", "block_dim", "thread_idx")]
     return build.sum(ops.ADD, build.sum(ops.MUL, block, size, exact=True), thread, exact=True)
 
 
 def _extent(build: Lowering, axis: str) -> Value:
-    blocks, size = (_read(build, name, axis, INT32) for name in ("grid_dim", "block_dim"))
+    blocks, size = [_read(build, name, axis, INT32) for name in ("grid_dim", "block_dim")]
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 

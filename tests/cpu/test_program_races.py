@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import long
 
 import cuda_device as device
 from cuda_device.cpu import traces
@@ -103,8 +104,10 @@ def run(program, cases):
 
 
 # The detector does not follow the shared memory of other blocks (see `cluster_shared`), and without their barrier it is freed.
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in programs.NAMES if name != "cluster_histogram"])
+NAMES = [pytest.param(name, marks=long(n)) for n, name in enumerate(programs.NAMES) if name != "cluster_histogram"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_barrier_and_atomic_matters(name, monkeypatch):
     pytest.importorskip("scipy")
     program = programs.load(name)

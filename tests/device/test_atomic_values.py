@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import long
 from ir_helpers import define
 from test_atomics import MAKE as MAKE_NUMBER
 from test_atomics import PTX_SCOPES, accesses, calls, instructions
@@ -120,18 +121,23 @@ EXCHANGES = (
     "A = cell.load()",
 )
 make_class = type
+ALL = [pytest.param(name, 1, marks=long(n)) for n, name in enumerate(VALUES | WIDE)]
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", VALUES | WIDE)
-def test_what_operations_do(stream, name):
-    """In each kind of memory: a thread has a cell of its own and two values, `a[i]` and `b[i]`; a line says which it gives."""
+@pytest.mark.parametrize("name, one_in", [*((name, 2) for name in VALUES | WIDE), *ALL])
+def test_what_operations_do(stream, name, one_in):
+    """In each kind of memory: a thread has a cell of its own and two values, `a[i]` and `b[i]`; a line says which it gives.
+
+    Where not all are asked for, each type is in every other kind of memory, in which the next type is not.
+    """
     type, lines = (VALUES | WIDE)[name], LOADS_AND_STORES + EXCHANGES * (name in VALUES)
     box = device.struct(make_class("Box", (), {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}))
     count, given, body = 40, [], ""
     a = values(type, count)
     b = values(type, count, unlike=a)
-    for space, line in itertools.product(MAKE, lines):
+    spaces = [*MAKE][[*VALUES, *WIDE].index(name) % one_in :: one_in]
+    for space, line in itertools.product(spaces, lines):
         body += f"        cell = {MAKE[space]}\n" if line is lines[0] else ""
         body += "        " + re.sub("^[AB] =", f"out[{len(given)}, i] =", line) + "\n"
         given += {"A": [a], "B": [b]}.get(line[0], [])

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import long, thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -121,9 +122,11 @@ def run_each(stream, space, calls, name, pairs):
 CAS = {"cas(b[i], b[i])": lambda a, b: a, "cas(a[i], b[i])": lambda a, b: b}
 
 
+ALL = [pytest.param(space, 1, marks=long(n)) for n, space in enumerate(MAKE)]
+
+
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("space", [*MAKE])
+@pytest.mark.parametrize("space, one_in", [*((space, 3) for space in MAKE), *ALL])
 def test_what_operations_do(stream, space, one_in):
     """With one in three types, which are others for the next kind of memory."""
     for name in EVERY[[*MAKE].index(space) % one_in :: one_in]:
@@ -377,8 +380,7 @@ def test_ptx_of_every_order_and_scope(name, space):
     assert accesses(ptx_of([line for *_, line in listed], space, name)) == right
 
 
-@pytest.mark.parametrize("space", [*SPACES])
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name, space", thinned(NUMBERS, SPACES, one_in=2))
 def test_ptx_of_updates_whose_result_nobody_wants(name, space):
     """They do not wait for it, unless what follows waits for them; every assembler takes them."""
     listed = [*calls([m for m in NATIVE[name] if m in CHANGES], PTX_SCOPES)]

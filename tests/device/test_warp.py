@@ -1,4 +1,6 @@
-"""Threads of a warp: shuffles and matches of every type, and what is refused or reported. See also programs/warps.txt.
+"""Threads of a warp: shuffles and matches of every type, and what is refused or reported.
+
+See also programs/warps.txt.
 
 Kernels are valid CUDA programs; what reports deadlock runs on the CPU alone.
 """

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import reference as ref
-from conftest import poison
+from conftest import long, poison, thinned
 
 import cuda_device as device
 
@@ -156,8 +156,10 @@ def mismatches(function, a, b, pairs, got):
     return wrong
 
 
-@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("a", ref.NUMBERS)
+ALL = [pytest.param(a, 1, marks=long(n)) for n, a in enumerate(ref.NUMBERS)]
+
+
+@pytest.mark.parametrize("a, one_in", [*((a, 12) for a in ref.NUMBERS), *ALL])
 def test_values_of_functions_of_every_pair_of_types(stream, a, one_in):
     """All with two numbers of one type; with two types one in so many, which are others for the next type.
 
@@ -343,8 +345,7 @@ def conversion_values(name):
     return values
 
 
-@pytest.mark.parametrize("kernel", [constructed, stored], ids=["constructors", "stores"])
-@pytest.mark.parametrize("name", ["bool", *ref.FIXED])
+@pytest.mark.parametrize("kernel, name", thinned([constructed, stored], ["bool", *ref.FIXED], one_in=2))
 def test_conversions(stream, kernel, name):
     values = conversion_values(name)
     outputs = tuple(stream.empty(len(values), ref.storage(target)) for target in CONSTRUCTORS)
@@ -433,8 +434,11 @@ def with_constants(op, constants):
     return kernel
 
 
-@pytest.mark.parametrize("one_in", [2, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", [*ref.SIGNED, *ref.UNSIGNED])
+FIXED_INTEGERS = [*ref.SIGNED, *ref.UNSIGNED]
+ALL_CONSTANTS = [pytest.param(name, 1, marks=long(n)) for n, name in enumerate(FIXED_INTEGERS)]
+
+
+@pytest.mark.parametrize("name, one_in", [*((name, 2) for name in FIXED_INTEGERS), *ALL_CONSTANTS])
 def test_constant_operands(stream, name, one_in):
     """Of each type with one operator in so many, which are others for the next type."""
     low, high = ref.limits(name)

@@ -7,9 +7,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
+from conftest import long
 from test_arithmetic import ONE_OPERATOR, maker, of_two
 
 import cuda_device as device
+
+ALL = [pytest.param(a, 1, marks=long(n)) for n, a in enumerate(ref.INTEGERS)]
 
 
 def values(name):
@@ -20,8 +23,7 @@ def values(name):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [12, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("a", ref.INTEGERS)
+@pytest.mark.parametrize(("a", "one_in"), [*((a, 12) for a in ref.INTEGERS), *ALL])
 def test_integers_compare_as_in_python(stream, a, one_in):
     """All comparisons of one type; of two types one in so many, which are others for the next type."""
     nothing = stream.array(np.zeros(0, np.int8))

@@ -1,4 +1,7 @@
-"""The programs in folders called `programs` do what Python does, or are refused. tests/program_texts.py describes their form."""
+"""The programs in folders called `programs` do what Python does, or are refused.
+
+tests/program_texts.py describes their form.
+"""
 
 from __future__ import annotations
 

@@ -60,11 +60,13 @@ def uses(path):
         names = [getattr(target, "name", getattr(target, "id", None)) for target in targets]
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         found = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
-        for place in map(
-            path.with_name, re.findall(r'with_name\("(\w+(?:\.txt)?)"\)', ast.unparse(node).replace("'", '"'))
-        ):
-            for file in [place] if place.is_file() else place.glob("*.txt"):  # programs that are texts
-                found |= set(re.findall(r"\w+", file.read_text()))
+        code = ast.unparse(node)
+        places = [path.with_name(name) for name in re.findall(r"with_name\('(\w+(?:\.txt)?)'\)", code)]
+        texts = [file for place in places for file in ([place] if place.is_file() else place.glob("*.txt"))]
+        for pattern in re.findall(r"\bglob\('([\w*/]+\.txt)'\)", code):
+            texts += TESTS.glob(pattern)
+        for file in texts:  # programs that are texts
+            found |= set(re.findall(r"\w+", file.read_text()))
         words |= {name: found | words.get(name, set()) for name in names if name}
     return {name: closure(name, words) for name in words if name.startswith("test_")}
 

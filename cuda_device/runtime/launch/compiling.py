@@ -16,7 +16,6 @@ from cuda_device.device.functions import Func, Kernel, fixed, links_of
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError, CompilerBug, LaunchError, refused_if_deep, users_traceback
 from cuda_device.jobs import Job, Work
-from cuda_device.lazy_dataclasses import replace
 from cuda_device.outputs import CompilerOutput
 from cuda_device.runtime.launch.compile_job import HOST, job_of
 from cuda_device.runtime.launch.compiled import Compiled, record_of
@@ -94,9 +93,16 @@ def compile(
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={form.name!r} takes one target: only 'fatbin' takes several")
     with refused_if_deep("the arguments are", LaunchError):
-        job = job_of(function, args, target, options, links_of(link, "compile"))
+        job = job_of(
+            function,
+            args,
+            target,
+            options,
+            links_of(link, "compile"),
+            launch_facts=launch_facts,
+            by_address=by_address or target == HOST,
+        )
     _check_interface(function, job, launch_facts, by_address)
-    job = replace(job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or target == HOST)
     work = _work_of(job, form.stage, typed)
     with refused_if_deep("the arguments are", LaunchError):
         compiled = _compiled_of(work, form, defaults_of(function.underlying))

@@ -211,25 +211,6 @@ def test_processes_that_start_at_once(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").glob("*.tmp"))
 
 
-def test_damage_costs_a_compilation_and_nothing_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = body("out[i] = i * 2 + 1")
-    expected = [1, 3, 5, 7]
-    assert results(program(text, monkeypatch)["k"]) == expected
-    chance = random.Random(3)
-    for _ in range(12):
-        start = device.cache_info()
-        for path in cache.iterdir():
-            data = bytearray(path.read_bytes())
-            if not data:  # cut to nothing before, and not asked for since: a process looks at the sources once
-                continue
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-            path.write_bytes(data[: chance.choice((len(data), chance.randrange(len(data))))])
-        assert results(program(text, monkeypatch)["k"]) == expected
-        assert hits(start) == (0, 1)
-        assert results(program(text, monkeypatch)["k"]) == expected
-        assert hits(start) == (1, 1)
-
-
 FORGED = {
     "nothing": lambda data, chance: b"",
     "half of it": lambda data, chance: data[: len(data) // 2],
