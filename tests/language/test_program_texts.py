@@ -13,9 +13,9 @@ import pytest
 from program_texts import Program
 
 TESTS = Path(__file__).parents[1]
-FILES = [
-    file for folder in ("device", "ir", "language") for file in sorted((TESTS / folder / "programs").glob("*.txt"))
-]
+FILES = sorted(
+    [*TESTS.glob("device/programs/*.txt"), *TESTS.glob("ir/programs/*.txt"), *TESTS.glob("language/programs/*.txt")]
+)
 PROGRAMS = [program for file in FILES for program in program_texts.read(file)]
 REFUSED = [program for program in PROGRAMS if program.types or program.message]
 TYPED = [program for program in PROGRAMS if program.results]
