@@ -120,7 +120,8 @@ def check(stream, name: str, dtype: str) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
-    ("name", "dtype"), thinned([name for name in NAMES if name not in OF_INTEGERS_ALONE], ["float64", "float32"], one_in=2)
+    ("name", "dtype"),
+    thinned([name for name in NAMES if name not in OF_INTEGERS_ALONE], ["float64", "float32"], one_in=2),
 )
 def test_universal_functions_of_floats(stream, name, dtype):
     check(stream, name, dtype)
