@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ir_helpers import job, stage, written
 from ir_programs import PROGRAMS, block_sum, fibonacci, saxpy
+from processes import python
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
@@ -209,7 +210,5 @@ def test_programs_with_the_same_text_are_one_dump(folder: Path) -> None:
     compiler.run(job(saxpy, *ARGUMENTS), "python")
     (first,) = folder.iterdir()
     use = "import test_dump as t; t.compiler.run(t.job(t.saxpy, *t.ARGUMENTS), 'python')"
-    script = f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS / 'codegen')!r}]; {use}"
-    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "PYTHONHASHSEED": "7"}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=100)
+    python("-c", use, PYTHONHASHSEED=7)
     assert list(folder.iterdir()) == [first]

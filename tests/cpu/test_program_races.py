@@ -86,7 +86,7 @@ class Change:
         return [type(op)(op.code, op.operands[:1], [], attributes, [], op.location) for attributes in told]
 
 
-traces_of = traces.run
+traces_of = traces.add_events
 
 
 def run(program, cases):
@@ -117,7 +117,7 @@ def test_every_barrier_and_atomic_matters(name, monkeypatch):
     cases += [MORE[name]] if name in MORE else []
     change = Change()
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "")  # its record of a program is that of the whole program
-    monkeypatch.setattr(traces, "run", change.run)
+    monkeypatch.setattr(traces, "add_events", change.run)
     assert run(program, cases), "the program itself"
     own = sorted(where for where in change.seen if where[0] == program.__file__)
     waits = [where for where in own if change.seen[where][0] in WAITS]

@@ -12,7 +12,10 @@ from cuda_device.codegen.gpu import peephole
 from cuda_device.types.host import model_of
 from cuda_device.types.model import FLOAT32, FLOAT64, Array
 
-NUMBERS = [np.int16, np.uint32, np.int64, np.float16, np.float32, np.float64, device.bfloat16]
+NUMBERS = [
+    *(np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64, np.complex64),
+    *(np.complex128, device.bfloat16),
+]
 
 
 def moved(elements: np.ndarray[Any, Any], by: int) -> np.ndarray[Any, Any]:

@@ -245,30 +245,6 @@ def test_errors_say_what_is_wrong(body, message):
 
 
 @device.kernel
-def walk(x, out, n):
-    """A row, then columns and rows: arrays of another layout in the same variable."""
-    line = x[0]
-    for i in range(n):
-        out[i] = line[i]
-        line = x[:, i] if i % 2 else x[i]
-    matrix = x if n > 3 else x.T
-    out[n] = matrix[0, 1]
-    part = x[::2] if n > 3 else x
-    part[1, 2] = 100
-    out[n + 1] = part.shape[0] + part.strides[0]
-
-
-@pytest.mark.parametrize("n", [3, 4])
-def test_arrays_of_several_layouts_join(stream, n):
-    x = np.arange(16, dtype=np.float32).reshape(4, 4)
-    expected, changed = np.zeros(6, np.float32), x.copy()
-    walk.underlying(changed, expected, n)
-    given, out = stream.run(walk, x, np.zeros(6, np.float32), n)
-    assert out.tolist() == expected.tolist()
-    assert given.tolist() == changed.tolist()
-
-
-@device.kernel
 def either(x, y, out):
     chosen = x if out[0] else y
     out[1] = chosen[1]
