@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -53,8 +54,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "dtype"), CASES)
-def test_integers_are_formatted_as_in_python(stream, capfd, spec, dtype):
+@pytest.mark.parametrize("case", thinned(CASES, one_in=2))
+def test_integers_are_formatted_as_in_python(stream, capfd, case):
+    spec, dtype = case
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     numbers = [n for n in (*INTEGERS, low, high) if low <= n <= high]
     body = "for i in range(len(a)):\n    print(f'[{a[i]:" + spec + "}]')"

@@ -27,6 +27,7 @@ import ir_programs
 import numpy as np
 import pytest
 import refusals
+from conftest import long
 from generated_programs import TYPES, mutated, program
 from golden_pages import Golden
 from ir_helpers import define, job
@@ -528,13 +529,10 @@ def try_to_compile(source: str, types: Any, **names: Any) -> str:
 WORLD = {"TABLE": np.ones((2, 2)), "NAMES": ["a"], "NUMBER": 5}
 
 
-LATER = [
-    pytest.param(range(i, i + 100), marks=[pytest.mark.long, *[pytest.mark.nightly] * (i > 200)])
-    for i in range(100, 1000, 100)
-]
+LATER = [pytest.param(range(i, i + 50), marks=long(i, 500)) for i in range(50, 1000, 50)]
 
 
-@pytest.mark.parametrize("seeds", [range(50), range(50, 100), *LATER], ids=lambda seeds: f"{seeds[0]}")
+@pytest.mark.parametrize("seeds", [range(50), *LATER], ids=lambda seeds: f"{seeds[0]}")
 def test_generated_programs_compile_or_are_refused(seeds: range) -> None:
     compiled = 0
     for seed in seeds:
