@@ -33,10 +33,10 @@ from cuda_device.types.known import (
     bundle_of,
     constant,
     has_bounds_within,
-    identities,
     known_as,
     literal,
     nameless,
+    objects,
     of_type,
     tuple_of,
 )
@@ -387,7 +387,8 @@ class Frame:
         identity = cell.known.identity
         if identity is not None and identity in self.heap:
             cell = self.heap[identity]
-        if not any(each in self.heap for item in cell.known.items for each in identities(item)):
+        inner = cell.known.inner_objects if cell.known.items else ()
+        if not any(each.identity in self.heap for each in inner):
             return cell
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 
@@ -482,6 +483,16 @@ class Frame:
     def new_list(self, cells: Sequence[Cell]) -> Cell:
         """A new list of cells."""
         return self.as_object(self.bundle(Thing.LIST, cells))
+
+    def extended(self, cell: Cell, items: Sequence[Cell]) -> Cell:
+        """The contents of a list with more items behind its own, which are not taken out of it."""
+        own = cell.known
+        if cell.value is None or not isinstance(own.type, Bundle) or cell.value.type != own.type:
+            return self.bundle(Thing.LIST, [*self.fields(cell), *items])
+        known = tuple([item.known for item in items])
+        type = Bundle((*own.type.elements, *[item.type for item in known]))
+        contents = Known(type, Thing.LIST, (*own.items, *known), where=self.location)
+        return self.emit(ops.EXTEND, contents, cell.value, *[self.carry(item, item.known) for item in items])
 
     def as_value(self, cell: Cell) -> Cell:
         """Converts a vector or struct of the host, which a `ConstExpr` parameter may hold. Returns other values unchanged."""
@@ -644,7 +655,7 @@ def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cel
                 help="change it in the loop over the generator, or give the generator a copy: [*x]",
             )
         return frame.carry(found, known, objects)
-    if any(True for item in known.items for _ in identities(item)):
+    if known.inner_objects:
         return frame.build.op(ops.MAKE, known.type, *(_value_of_nothing(frame, item, objects) for item in known.items))
     return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
 
@@ -662,8 +673,9 @@ def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
     found: dict[Identity, Cell] = {}
     if isinstance(cell.known.value, Unset):
         return found
-    for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):
-        if any(identities(item)):
+    is_alike = known.inner_objects and len(known.items) == len(cell.known.items)
+    for i, item in enumerate(known.items if is_alike else ()):
+        if objects(item):
             found = objects_in(frame, frame.field(cell, i), item) | found
     if known.identity is not None:
         found[known.identity] = cell
