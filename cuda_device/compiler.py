@@ -67,7 +67,7 @@ def _typed(work: Work) -> Module:
     from cuda_device.infer import engine, policies
 
     job = work.job
-    module, work.dependencies = engine.run(
+    module, work.dependencies = engine.infer_module(
         job.function,
         job.known,
         job.kernel,
@@ -104,15 +104,15 @@ def _optimise(module: Module, of_target: Sequence[Callable[[Module], None]] | No
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`. What each gains stands in
     `docs/optimisations.md`: one that gains less than 2 % on every kernel is removed.
     """
-    from cuda_device.ir import ops
+    from cuda_device.ir import dominance, ops
 
-    has_loops = _has_loops(module)
+    has_loops, codes = dominance.has_loops(module), module.codes()
     changes: list[Callable[[Function], None]] = []
-    if module.has(*ops.ATOMICS):
+    if not codes.isdisjoint(ops.ATOMICS):
         from cuda_device.optimise import atomic_orders
 
         atomic_orders.relax_atomics(module)
-    if module.has(ops.SELECT, ops.REPORT):
+    if ops.SELECT in codes or ops.REPORT in codes:
         from cuda_device.optimise import symbolic_bounds
 
         for function in module.functions:
@@ -130,12 +130,6 @@ def _optimise(module: Module, of_target: Sequence[Callable[[Module], None]] | No
     for change in changes:
         for function in module.functions:
             change(function)
-
-
-def _has_loops(module: Module) -> bool:
-    from cuda_device.ir.dominance import back_edges
-
-    return any(back_edges(function.blocks) for function in module.functions)
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
@@ -165,23 +159,21 @@ def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
     check_declared(work)
-    module = nvptx.parse(work["llvm"].text)
+    llvm: to_llvm.Llvm = work["llvm"]
+    module = nvptx.parse(llvm.text)
     with _culprits(work):
         for item in {item.digest: item for item in work.bitcode}.values():  # several stubs may name one file
             nvptx.link_bitcode(module, item, len(work.bitcode) == len(work.links))
-    nvptx.link_libdevice(module, work["llvm"].library)
+    nvptx.link_libdevice(module, llvm.library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
     return module
 
 
 def _ptx(work: Work) -> str:
     from cuda_device.codegen.gpu import nvptx
+    from cuda_device.optimise import loop_addresses
 
-    reduces = True
-    if _has_loops(work["device"]):
-        from cuda_device.optimise import loop_addresses
-
-        reduces = loop_addresses.wants_strength_reduction(work["device"])
+    reduces = loop_addresses.wants_strength_reduction(work["device"])
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduces)
 
 
@@ -203,21 +195,24 @@ def check_declared(work: Work) -> None:
         if op.code in (ops.MACHINE, ops.PTX):
             from cuda_device.codegen.gpu import nvptx
 
-            what, where = "intrinsic", "LLVM's documentation of its intrinsics"
+            kind, documents = "intrinsic", "LLVM's documentation of its intrinsics"
             reason = nvptx.refusal(declared[1], work.job.target.architecture)
         else:
             from cuda_device.codegen.gpu import libdevice
 
-            what, where = "function of libdevice", "NVIDIA's libdevice User's Guide"
-            found = libdevice.types_of(name)
-            given = (declared[2], *filter(None, declared[3].split(", ")))
-            reason = "there is none of this name" if found is None else f"its types are {', '.join(found)}"
-            reason *= found != given
+            kind, documents = "function of libdevice", "NVIDIA's libdevice User's Guide"
+            types = libdevice.types_of(name)
+            if types is None:
+                reason = "there is none of this name"
+            elif types != (declared[2], *filter(None, declared[3].split(", "))):
+                reason = f"its types are {', '.join(types)}"
+            else:
+                reason = ""
         if reason:
             raise CompileError(
-                f"there is no {what} {name} for this call: {reason}",
+                f"there is no {kind} {name} for this call: {reason}",
                 op.location,
-                f"compare its declaration with {where}",
+                f"compare its declaration with {documents}",
             )
 
 
@@ -252,7 +247,7 @@ def _culprits(work: Work) -> Iterator[None]:
 
 def _ltoir_of_links(work: Work) -> Any | None:
     """The module that generates LTO-IR, if it is installed and the links contain LTO-IR, which can then be inlined."""
-    return hooks.installed(hooks.OUTPUTS["ltoir"]) if any(each.is_lto for each in work.inputs) else None
+    return hooks.installed(hooks.OUTPUTS["ltoir"]) if any(item.is_lto for item in work.inputs) else None
 
 
 def _optimised_with_links(work: Work, ltoir: Any) -> elf.Cubin:
@@ -272,13 +267,13 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     """The location of the inline PTX that an assembler refused, or of the C++ call that a linker or NVRTC refused."""
     from cuda_device.ir import ops
 
-    found = module.ops()
-    for op in found:
+    operations = module.ops()
+    for op in operations:
         if op.code in (ops.PTX, ops.MACHINE):
             words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", op.attributes["instruction"])
             if any(f" '{word} " in reason for word in words):
                 return op.location
-    calls = [op for op in found if op.code is ops.EXTERN and (links or op.attributes["symbol"] in reason)]
+    calls = [op for op in operations if op.code is ops.EXTERN and (links or op.attributes["symbol"] in reason)]
     named = [op for op in calls if re.search(rf"(?<!\w){re.escape(op.attributes['symbol'])}(?!\w)", reason)]
     return next((op.location for op in (*named, *calls)), NOWHERE)
 
@@ -325,8 +320,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
     work = Work(job, make=_make)
     if typed is not None:
         work.artifacts = {"python": typed, "typed": typed}
-    names = [stage.name for stage in stages_of(job, until)]
-    last = until if until in names else names[-1]
+    last = until or stages_of(job)[-1].name
     if disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP") or _kept(job, last) is None:
         _make(work, last)
     elif afresh or not ((typed is None and _recall(work, last)) or _find(work, last)):
@@ -362,9 +356,9 @@ def _warn(work: Work) -> None:
     for loss in typed.losses if typed is not None else work.program.losses if work.program is not None else ():
         told = _WARNED.setdefault(work.job.function, set())
         if loss not in told:
-            function, place = work.job.function, loss.location
-            module = function.__module__ if place.file == function.__code__.co_filename else None
-            warnings.warn_explicit(str(loss), PrecisionWarning, place.shown_file, place.line, module)
+            function, location = work.job.function, loss.location
+            module = function.__module__ if location.file == function.__code__.co_filename else None
+            warnings.warn_explicit(str(loss), PrecisionWarning, location.shown_file, location.line, module)
             told.add(loss)
 
 
@@ -441,11 +435,12 @@ def _recall(work: Work, last: str) -> bool:
     if programs is None:
         return False
     work.asked = programs.ask(work.job.question)
-    found = programs.find(work.asked) if work.asked else None
-    if found is None:
+    record = programs.find(work.asked) if work.asked else None
+    if record is None:
         return False
+    summary, dependencies = record
     try:
-        work.program, work.dependencies = unpacked(found[0]), found[1]
+        work.program, work.dependencies = unpacked(summary), dependencies
     except Exception:  # the entry is not valid
         return False
     if _verifies():

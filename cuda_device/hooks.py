@@ -96,17 +96,17 @@ def plugin(module: str) -> Any:
     """Imports a module of these tables. Raises `PluginError` if its plugin, or the CPU target, is not installed."""
     name = f"{__package__}.{module}"
     try:
-        found = importlib.import_module(name)  # which waits for another thread that is importing it
-        if getattr(found, "__file__", "") is not None:
-            return found
+        imported = importlib.import_module(name)  # which waits for another thread that is importing it
+        if getattr(imported, "__file__", "") is not None:
+            return imported
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
     from cuda_device.errors import PluginError  # which `import cuda_device` does not need
 
     # It does not exist, or it is a folder of which only bytecode is left.
-    what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
-    raise PluginError(f"this needs {what} of {__package__}, which is not installed")
+    missing = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
+    raise PluginError(f"this needs {missing} of {__package__}, which is not installed")
 
 
 def target(name: str) -> Any:

@@ -73,7 +73,7 @@ class Job:
         """The name of the function."""
         return self.function.__name__
 
-    @property
+    @cached_property
     def known(self) -> tuple[Known, ...]:
         """The arguments as inference sees them."""
         return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments

@@ -98,14 +98,14 @@ def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = Tr
     body = vars(cls)
     hints = body.get("__annotations__") or (cls.__annotations__ if "__annotate_func__" in body else {})
     constants = ("ClassVar", "typing.ClassVar")
-    own = {name: body.get(name, _ABSENT) for name in hints if not str(hints[name]).startswith(constants)}
+    fields = {name: body.get(name, _ABSENT) for name in hints if not str(hints[name]).startswith(constants)}
     more: dict[str, Any] = {
         "__lazy_fields__": _Later(),
         "__match_args__": _Later(),
         "__init__": _LaterInit(),
         "__repr__": _Later(),
     }
-    more["__own_fields__"] = own
+    more["__own_fields__"] = fields
     if eq:
         more |= {"__eq__": _Later(), "__hash__": _Later() if frozen else None}
     if frozen:
@@ -114,7 +114,7 @@ def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = Tr
             more |= {"__getstate__": _state, "__setstate__": _restore}
     # A class that defines only `__eq__` has a `__hash__` of None.
     more = {name: attribute for name, attribute in more.items() if body.get(name) is None}
-    return _with_slots(cls, own, more) if slots else _completed(cls, own, more)
+    return _with_slots(cls, fields, more) if slots else _completed(cls, fields, more)
 
 
 def _fields(cls: type, _: str) -> dict[str, _Field]:
@@ -133,9 +133,9 @@ def _match_args(cls: type, _: str) -> tuple[str, ...]:
     return tuple(name for name, options in fields_of(cls).items() if options.init)
 
 
-def _completed(cls: type, own: Mapping[str, Any], more: Mapping[str, Any]) -> type:
+def _completed(cls: type, fields: Mapping[str, Any], more: Mapping[str, Any]) -> type:
     """Adds the methods to a class, and replaces described fields by their defaults."""
-    for name, default in own.items():
+    for name, default in fields.items():
         if isinstance(default, _Field):
             if default.default is _ABSENT:
                 delattr(cls, name)
@@ -148,11 +148,11 @@ def _completed(cls: type, own: Mapping[str, Any], more: Mapping[str, Any]) -> ty
     return cls
 
 
-def _with_slots(cls: type, own: Mapping[str, Any], more: Mapping[str, Any]) -> type:
+def _with_slots(cls: type, fields: Mapping[str, Any], more: Mapping[str, Any]) -> type:
     """A new class with a slot for each field, and with the methods."""
-    dropped = {*own, "__dict__", "__weakref__"}
+    dropped = {*fields, "__dict__", "__weakref__"}
     body = {name: value for name, value in vars(cls).items() if name not in dropped} | dict(more)
-    return type(cls)(cls.__name__, cls.__bases__, body | {"__slots__": tuple(own), "__qualname__": cls.__qualname__})
+    return type(cls)(cls.__name__, cls.__bases__, body | {"__slots__": tuple(fields), "__qualname__": cls.__qualname__})
 
 
 # The methods
@@ -201,8 +201,8 @@ def _repr(cls: type, name: str) -> Any:
     return reprlib.recursive_repr()(function)
 
 
-def _tuple(cls: type, of: str) -> str:
-    return f"({''.join(f'{of}.{field}, ' for field, options in fields_of(cls).items() if options.compare)})"
+def _tuple(cls: type, object_name: str) -> str:
+    return f"({''.join(f'{object_name}.{field}, ' for field, options in fields_of(cls).items() if options.compare)})"
 
 
 def _compare(cls: type, name: str) -> Any:

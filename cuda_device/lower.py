@@ -54,7 +54,7 @@ from cuda_device.types.layout import (
 def wrapper_for_cpp(module: Module, prototype: Prototype, by_address: bool) -> Function:
     """The wrapper around the module's main function, whose name it takes.
 
-    If `by_address`, its parameters are the addresses of the arguments and, last, of the place for the result.
+    If `by_address`, its parameters are the addresses of the arguments and, last, the address for the result.
     """
     inner = module.main
     taken = {function.name for function in module.functions}
@@ -66,14 +66,14 @@ def wrapper_for_cpp(module: Module, prototype: Prototype, by_address: bool) -> F
     build = Lowering(Block())
     build.location = inner.location
     result, kernel = exchanged(prototype.result), inner.kernel
-    # The first parameter may be the address of the place for the result.
+    # The first parameter may be the address for the result.
     has_place = not by_address and result != model.NONE and passing(result, kernel=False) == "address"
-    place = _address(build, result) if has_place else None
+    target = _address(build, result) if has_place else None
     trees = [_take(build, type, kernel, by_address) for type in prototype.arguments]
     if by_address and result != model.NONE:
-        place = _address(build, result)
+        target = _address(build, result)
     tree = build.call(inner.name, [leaf for tree in trees for leaf in flatten(tree)], prototype.result)
-    returned = _give(build, prototype.result, result, tree, place)
+    returned = _give(build, prototype.result, result, tree, target)
     build.return_(*returned)
     inner.kernel = False
     result_type = (returned[0].type if returned else None) or model.NONE
@@ -82,20 +82,20 @@ def wrapper_for_cpp(module: Module, prototype: Prototype, by_address: bool) -> F
 
 def call_extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
     """A call of the C++ function `symbol`; its result has `type`."""
-    operands = [_pass(build, tree, given) for tree, given in arguments]
+    operands = [_pass(build, tree, source) for tree, source in arguments]
     if type == model.NONE:
         build.effect(ops.EXTERN, *operands, symbol=symbol)
         return ()
     form, how = representation(type), passing(type, kernel=False)
     if how == "value":
         return unpack(build, build.op(ops.EXTERN, form, *operands, symbol=symbol), type)
-    place = allocate_local(build, form)
+    target = allocate_local(build, form)
     if how == "address":
-        address = _generic(build, place, reference_of_cpp(model.Space.GENERIC, form))
+        address = _generic(build, target, reference_of_cpp(model.Space.GENERIC, form))
         build.effect(ops.EXTERN, address, *operands, symbol=symbol)
     else:
-        build.effect(ops.EXTERN, place, *operands, symbol=symbol, into=True)
-    return unpack(build, build.load(place, form), type)
+        build.effect(ops.EXTERN, target, *operands, symbol=symbol, into=True)
+    return unpack(build, build.load(target, form), type)
 
 
 def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
@@ -105,16 +105,16 @@ def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
         assert isinstance(packed, Value)
         return packed
     form = representation(exchanged(type))
-    place = allocate_local(build, form)
-    build.store(place, form, packed)
-    return _generic(build, place, reference_of_cpp(model.Space.GENERIC, form)) if how == "address" else place
+    copy = allocate_local(build, form)
+    build.store(copy, form, packed)
+    return _generic(build, copy, reference_of_cpp(model.Space.GENERIC, form)) if how == "address" else copy
 
 
 def _address(build: Lowering, type: model.Type) -> Value:
     """Adds a parameter: the address of a value in C++."""
-    place = Value(reference_of_cpp(model.Space.GENERIC, representation(type)))
-    build.block.params.append(place)
-    return place
+    parameter = Value(reference_of_cpp(model.Space.GENERIC, representation(type)))
+    build.block.params.append(parameter)
+    return parameter
 
 
 def _take(build: Lowering, type: model.Type, kernel: bool, by_address: bool) -> Tree:
@@ -130,18 +130,18 @@ def _take(build: Lowering, type: model.Type, kernel: bool, by_address: bool) -> 
     return unpack(build, tree, type)
 
 
-def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, place: Value | None) -> list[Value]:
+def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, address: Value | None) -> list[Value]:
     """The operands of the return for a result of the type `source`."""
     if type == model.NONE:
         return []
     form = representation(type)
     packed = pack(build, tree, source)
-    if place is None and passing(type, kernel=False) == "value":
+    if address is None and passing(type, kernel=False) == "value":
         assert isinstance(packed, Value)
         return [packed]
-    target = place or allocate_local(build, form)
+    target = address or allocate_local(build, form)
     build.store(target, form, packed)
-    return [] if place else [target]
+    return [] if address else [target]
 
 
 # Between a value and its representation
@@ -258,7 +258,7 @@ class Lowerer:
 
     def define(self, op: Op, tree: Tree) -> None:
         """Sets the tree of the operation's only result, and keeps whether inference found it nonnegative."""
-        result = op.result
+        (result,) = op.results
         if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
             tree.nonneg = True
         self.trees[result] = tree
@@ -362,7 +362,7 @@ def lower_module(module: Module, checked: bool = False, debug: bool = False) -> 
     returns all that the generator keeps, such as the tuple that it goes through, so that without this a loop over n items would
     pass n times n values.
     """
-    in_place = {} if debug else {each.name: each for each in module.functions[1:] if _is_in_place(each)}
+    in_place = {} if debug else {callee.name: callee for callee in module.functions[1:] if _is_in_place(callee)}
     kept = [function for function in module.functions if function.name not in in_place]
     return Module([_function(Lowerer(function, checked, in_place)) for function in kept])
 
@@ -410,7 +410,7 @@ def _function(lowerer: Lowerer) -> Function:
     result = leaves(source.result)
     lowered = replace(
         source,
-        blocks=[*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
+        blocks=[*lowerer.blocks.values(), *opened],
         level=Level.DEVICE,
         result=result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
         interop=False,

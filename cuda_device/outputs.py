@@ -1,7 +1,7 @@
 """The outputs of `compile`: what each is made of, and what can be done with it.
 
-    outputs.of("sm_90", "ptx")          CompilerOutput("ptx", "ptx", is_loadable=True, has_object_code=True)
-    outputs.of("host", "cubin")         ValueError
+    output_of("sm_90", "ptx")          CompilerOutput("ptx", "ptx", is_loadable=True, has_object_code=True)
+    output_of("host", "cubin")         ValueError
 
 The core has those of GPUs, `hooks.OUTPUTS` those of plugins, and a target that is not a GPU has its own. `add_output` adds one:
 
@@ -72,16 +72,16 @@ def names() -> list[str]:
     return [*_OF_GPUS, *hooks.OUTPUTS]
 
 
-def of(target: str | Sequence[str], name: str) -> CompilerOutput:
+def output_of(target: str | Sequence[str], name: str) -> CompilerOutput:
     """The output of a target; "default" is the usual one. Raises `ValueError` if the target does not have it."""
-    own = _of_target(target) if isinstance(target, str) else None
-    if own is not None:
-        output = own.get(next(iter(own)) if name == "default" else name)
+    outputs = _of_target(target) if isinstance(target, str) else None
+    if outputs is not None:
+        output = outputs.get(next(iter(outputs)) if name == "default" else name)
     else:
         plugin = hooks.OUTPUTS.get(name)
         output = hooks.plugin(plugin).OUTPUT if plugin else _OF_GPUS.get(_DEFAULT if name == "default" else name)
     if output is None:
-        choices, others = ", ".join(own or names()), "" if own else ", or import the plugin that adds it"
+        choices, others = ", ".join(outputs or names()), "" if outputs else ", or import the plugin that adds it"
         raise ValueError(f"output={name!r} is not available for target={target!r}: choose one of {choices}{others}")
     return output
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-
 from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import LAUNCH_FAILED, MISALIGNED, Arena, Fault
 from ptx_machine.reader import Unsupported, read

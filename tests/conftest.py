@@ -105,11 +105,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Where the stacks of a test are written that does not end; pytest puts files in the place of what tests write to.
 
-    With `-n`, processes get few tests at a time: in a row of thousands, those behind a slow one would wait for it to the end.
+    With `-n`, each process gets a row of files, whose tests share fixtures and what is compiled. One that has no tests left takes
+    some from the end of another's row.
     """
     config.stash[_STDERR] = os.dup(2)
-    if getattr(config.option, "maxschedchunk", 0) is None:
-        config.option.maxschedchunk = 8
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
     if not HAS_CPU:
         device.cpu_stream = _no_cpu_stream
 
@@ -201,16 +202,21 @@ class StreamUnderTest:
 
 
 def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:
-    """The cases of a product, for `parametrize`. One in so many runs each time; the others are long tests, half of them nightly.
+    """The cases of a product, for `parametrize`. One in so many runs each time; the others are `long`.
 
     Each value is in a case that runs if another axis has at least `one_in` values.
     """
     cases = []
     for numbered in itertools.product(*map(enumerate, axes)):
         multiple, rest = divmod(sum(number for number, _ in numbered), one_in)
-        marks = [pytest.mark.long, *[pytest.mark.nightly] * (multiple % 2)] if rest else []
+        marks = long(multiple) if rest else []
         cases.append(pytest.param(*(value for _, value in numbered), marks=marks))
     return cases
+
+
+def long(number: int, one_in: int = 4) -> list[pytest.MarkDecorator]:
+    """The marks of a long case with this number: one in so many is not nightly."""
+    return [pytest.mark.long, *[pytest.mark.nightly] * (number % one_in > 0)]
 
 
 def assemble(kernel: device.Kernel) -> None:

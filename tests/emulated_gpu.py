@@ -15,12 +15,12 @@ from typing import Any
 
 from fake_driver import FakeDriver, Result
 from fake_driver import installed as installed_driver
-
-import cuda_device
-from cuda_device.codegen.gpu import assemblers, cubin
 from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import Arena, Fault
 from ptx_machine.reader import read
+
+import cuda_device
+from cuda_device.codegen.gpu import assemblers, cubin
 
 MOST_SHARED = 232448
 

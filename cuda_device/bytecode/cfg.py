@@ -96,12 +96,12 @@ def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
             leaders.add(index + 1)
     leaders.discard(len(instructions))
     starts = sorted(leaders)
-    found = {}
+    span_at = {}
     for start, stop in zip(starts, [*starts[1:], len(instructions)], strict=True):
         last = instructions[stop - 1]
         jumps = () if last.target is None else (last.target,)
-        found[start] = Span(start, stop, jumps if last.opcode in TERMINATORS else (stop, *jumps))
-    return found
+        span_at[start] = Span(start, stop, jumps if last.opcode in TERMINATORS else (stop, *jumps))
+    return span_at
 
 
 def _find_uses(instructions: Sequence[Instruction], span: Span, cells: frozenset[str]) -> None:

@@ -77,21 +77,27 @@ def _maker(reader: Reader, value: Value) -> Op:
 
 def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     extras = instruction.argument
-    *given, code_value = reader.pop(len(extras) + 1)
+    *pushed, code_value = reader.pop(len(extras) + 1)
     code = reader.constants[code_value]
-    found = dict(zip(extras, given, strict=True))
+    by_name = dict(zip(extras, pushed, strict=True))
     operands: list[Value] = []
     keywords: tuple[object, ...] = ()
-    if "defaults" in found:
-        operands.append(found["defaults"])
-    if "kwdefaults" in found:
-        made = _maker(reader, found["kwdefaults"])
-        keywords = made.attributes["keys"]
-        operands += made.operands
-    closure = _maker(reader, found["closure"]).operands if "closure" in found else ()
+    if "defaults" in by_name:
+        operands.append(by_name["defaults"])
+    if "kwdefaults" in by_name:
+        mapping = _maker(reader, by_name["kwdefaults"])
+        keywords = mapping.attributes["keys"]
+        operands += mapping.operands
+    closure = _maker(reader, by_name["closure"]).operands if "closure" in by_name else ()
     cells = tuple(reader.constants[cell] for cell in closure)
     _push(
-        reader, ops.PY_FUNCTION, *operands, function=code, cells=cells, defaults="defaults" in found, keywords=keywords
+        reader,
+        ops.PY_FUNCTION,
+        *operands,
+        function=code,
+        cells=cells,
+        defaults="defaults" in by_name,
+        keywords=keywords,
     )
 
 
@@ -128,23 +134,23 @@ def _build_map(reader: Reader, parts: list[Value]) -> None:
     if all(key in reader.constants for key in keys):
         _push(reader, ops.PY_DICT, *values, keys=tuple(reader.constants[key] for key in keys))
         return
-    made = reader.build.op(ops.PY_DICT, None, keys=())
+    mapping = reader.build.op(ops.PY_DICT, None, keys=())
     for key, value in zip(keys, values, strict=True):  # inference may find that the keys are constant
-        made = reader.build.op(ops.PY_MAP_ADD, None, made, key, value)
-    reader.stack.append(made)
+        mapping = reader.build.op(ops.PY_MAP_ADD, None, mapping, key, value)
+    reader.stack.append(mapping)
 
 
 def _into(reader: Reader, instruction: Instruction, count: int, code: ops.OpDef, **attributes: Any) -> None:
     """Adds values to a list or dict further down the stack, which holds the only reference to it."""
-    parts, at = reader.pop(count), -instruction.argument
+    parts, position = reader.pop(count), -instruction.argument
     written = reader.build.block.ops
-    made = next((i for i in reversed(range(len(written))) if reader.stack[at] in written[i].results), None)
-    if code is ops.PY_APPEND and made is not None and written[made].code is ops.PY_LIST:
+    index = next((i for i in reversed(range(len(written))) if reader.stack[position] in written[i].results), None)
+    if code is ops.PY_APPEND and index is not None and written[index].code is ops.PY_LIST:
         # CPython appends the items of long displays one by one.
-        written[made].operands += parts
-        written.append(written.pop(made))
+        written[index].operands += parts
+        written.append(written.pop(index))
         return
-    reader.stack[at] = reader.build.op(code, None, reader.stack[at], *parts, **attributes)
+    reader.stack[position] = reader.build.op(code, None, reader.stack[position], *parts, **attributes)
 
 
 def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
@@ -190,16 +196,12 @@ def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     value, container, index = reader.pop(3)
-    path = reader.target_path(container)
-    reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(path))
-    reader.write_back(path)
+    reader.store(ops.PY_SETITEM, container, index, value)
 
 
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
-    path = reader.target_path(owner)
-    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(path))
-    reader.write_back(path)
+    reader.store(ops.PY_SETATTR, owner, value, name=instruction.argument)
 
 
 def _call_keywords(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -238,13 +240,13 @@ def _global(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _subscript(reader: Reader, _: Instruction, __: Span) -> None:
     container, index = reader.pop(2)
     is_part = isinstance(reader.constants.get(index), (str, int)) and reader.is_part(container)
-    reader.read(ops.PY_GETITEM, container, index, **({"part": True} if is_part else {}))
+    reader.read_part(ops.PY_GETITEM, container, index, **({"part": True} if is_part else {}))
 
 
 def _attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     (owner,) = reader.pop(1)
     part = {"part": True} if reader.is_part(owner) else {}
-    reader.read(ops.PY_GETATTR, owner, name=instruction.argument, **part)
+    reader.read_part(ops.PY_GETATTR, owner, name=instruction.argument, **part)
 
 
 def _operation(code: ops.OpDef, operands: int, attribute: str = "") -> Handler:

@@ -47,16 +47,18 @@ def decode(code: CodeType) -> tuple[Instruction, ...]:
 
     Raises `CompileError` if this version of CPython is not supported.
     """
-    place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
+    location = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
     if VERSION not in ADDED_ROWS:
         here, oldest, newest = (".".join(map(str, v)) for v in (VERSION, min(ADDED_ROWS), max(ADDED_ROWS)))
         raise CompileError(
-            f"this compiler cannot read the bytecode of Python {here}", place, help=f"use Python {oldest} to {newest}"
+            f"this compiler cannot read the bytecode of Python {here}",
+            location,
+            help=f"use Python {oldest} to {newest}",
         )
     for constant in code.co_consts:
         if isinstance(constant, int) and constant.bit_length() > _MOST_BITS:
             reason = f"a constant of {constant.bit_length()} bits"
-            raise CompileError(reason, place, help="no type is wider than 64 bits")
+            raise CompileError(reason, location, help="no type is wider than 64 bits")
     raws = _read(code)
     return _assemble(raws, _walk(code, raws))
 
@@ -119,9 +121,9 @@ def _mark_protected(
             if start <= raw.location.offset < entry.end:
                 raw.protection = protection
                 if protection != "with" and start in tries:
-                    place = tries[start]
-                    end = place.column + len("try") if place.column >= 0 else -1
-                    raw.location = replace(place, end_line=place.line, end_column=end, offset=raw.location.offset)
+                    location = tries[start]
+                    end = location.column + len("try") if location.column >= 0 else -1
+                    raw.location = replace(location, end_line=location.line, end_column=end, offset=raw.location.offset)
 
 
 # Walking: every path once
@@ -142,8 +144,8 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
         raw = raws[index]
         cursor = Cursor(code, raws, raw, index, slots.copy())
         if raw.protection or raw.name not in ROWS:
-            what = raw.protection or UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
-            steps: Steps = (Step(Opcode.UNSUPPORTED, what),)
+            construct = raw.protection or UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
+            steps: Steps = (Step(Opcode.UNSUPPORTED, construct),)
         else:
             steps = ROWS[raw.name](cursor)
         steps_of[index] = steps

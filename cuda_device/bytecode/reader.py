@@ -59,17 +59,17 @@ class Reader:
     def __init__(
         self,
         code: CodeType,
-        found: Scopes,
+        scopes: Scopes,
         reading: str,
         kept: frozenset[tuple[int, int]],
         debug: bool = False,
         pass_all: bool = False,
     ) -> None:
         self.code, self.reading, self.debug = code, reading, debug
-        self.kept, self.wanted = kept, set[tuple[int, int]]()
-        """The places in the stack where an assignment needs the access path of a value: those that have it, and all."""
-        self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
-        self.boxed = found.boxed
+        self.kept, self.needed = kept, set[tuple[int, int]]()
+        """The slots of the stack where an assignment needs the access path of a value: those that have it, and all."""
+        self.instructions, self.cells, self.unrolled = scopes.instructions, scopes.cells, scopes.unrolled
+        self.boxed = scopes.boxed
         self.spans = spans(self.instructions, self.cells, pass_all or bool(reading or kept))
         self.stops: list[Stop] = []
         """The `yield`s of a generator that is read as steps, and the blocks in which it ends."""
@@ -78,10 +78,10 @@ class Reader:
         self.index = 0
         self.constants: dict[Value, Any] = {}
         """The values of constants, and the names of the cells that CLOSURE pushed."""
-        self.made: dict[Value, Op] = {}
+        self.reads: dict[Value, Op] = {}
         """The operations that read items and attributes, except those of globals."""
         self.carried: dict[Value, tuple[int, int]] = {}
-        """For a block parameter that was in the stack: the start of the span, and the place in the stack."""
+        """For a block parameter that was in the stack: the start of the span, and the slot of the stack."""
         self.globals: set[Value] = set()
         """The values of globals, and their attributes and items."""
         self.blocks: dict[int, Block] = {}
@@ -93,8 +93,8 @@ class Reader:
 
         They are sorted by the span's position in the dominator tree, which is followed by the positions that it dominates.
         """
-        self.start = ENTRY
-        """The start of the current span."""
+        self.inside = _EVERYWHERE
+        """The positions in the dominator tree of the current span and those that it dominates."""
         self.names: dict[Value, list[str]] = {}
         """The variables to which each value was assigned."""
         self.build = Builder(Block())
@@ -118,14 +118,14 @@ class Reader:
         """An edge to the span at `start` with the current stack and variables. The first edge creates the block."""
         names = self.params(start)
         paths = [self.access_path(value, (start, i)) for i, value in enumerate(self.stack)]
-        stack = [each for value, path in zip(self.stack, paths, strict=True) for each in self.parts(value, path)]
+        stack = [item for value, path in zip(self.stack, paths, strict=True) for item in self.parts(value, path)]
         if start not in self.blocks:
             params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in names]
             self.blocks[start], self.paths[start] = Block(params), paths
         if len(self.paths[start]) != len(paths):
             raise CompilerBug(f"{self.code.co_qualname}: the stack is uneven at instruction {start}")
         if self.paths[start] != paths:
-            if not self.wanted <= self.kept:
+            if not self.needed <= self.kept:
                 raise TooLittleKept
             help = "assign the value to a variable first, and then assign that variable"
             raise CompileError("the value of the assignment changes its target", self.build.location, help)
@@ -144,13 +144,13 @@ class Reader:
         """The operations that read `value` from a variable, the last one first; None if it comes from no variable."""
         path = []
         while not self.is_variable(value):
-            made = self.made.get(value)
-            if made is None:
+            reading = self.reads.get(value)
+            if reading is None:
                 if value in self.carried:  # the edges to this block must pass its access path
-                    self.wanted.add(self.carried[value])
+                    self.needed.add(self.carried[value])
                 return None
-            path.append(made)
-            value = made.operands[0]
+            path.append(reading)
+            value = reading.operands[0]
         return path
 
     def target_path(self, value: Value) -> list[Op] | None:
@@ -159,15 +159,20 @@ class Reader:
         root = path[-1].operands[0] if path else value
         if path is not None and root in self.stack:
             copy = self.build.op(ops.PY_COPY, None, root)
-            self.stack = [copy if each is root else each for each in self.stack]
+            self.stack = [copy if entry is root else entry for entry in self.stack]
         return path
 
     def is_variable(self, value: Value) -> bool:
         """Whether this is the current value of a variable."""
         return any(self.current(name) is value for name in self.names.get(value, ()))
 
-    def write_back(self, path: list[Op] | None) -> None:
-        """After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory."""
+    def store(self, code: ops.OpDef, owner: Value, *operands: Value, **attributes: Any) -> None:
+        """Assigns to an item or attribute of `owner`.
+
+        After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory.
+        """
+        path = self.target_path(owner)
+        self.build.effect(code, owner, *operands, **attributes, **self.target(path))
         for op in path or ():
             owner, *index = op.operands
             code = ops.PY_SETITEM if index else ops.PY_SETATTR
@@ -177,9 +182,9 @@ class Reader:
     # Blocks get the stack through parameters, so `x[i]` in the middle of `x[i].y += v if c else w` would lose its access path.
     # The edges for such assignments therefore pass x and i, and each block reads `x[i]` again.
 
-    def access_path(self, value: Value, place: tuple[int, int]) -> AccessPath | None:
-        """The access path of a value, if an assignment needs it at this place in the stack."""
-        path = self.path(value) if place in self.kept else None
+    def access_path(self, value: Value, slot: tuple[int, int]) -> AccessPath | None:
+        """The access path of a value, if an assignment needs it in this slot of the stack."""
+        path = self.path(value) if slot in self.kept else None
         if path is None:
             return None
         root = path[-1].operands[0] if path else value
@@ -194,11 +199,11 @@ class Reader:
         indices = [index for op in reversed(path) for index in op.operands[1:]]
         return [self.variable(access[0]), *indices]
 
-    def restore(self, access: AccessPath | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
+    def restore(self, access: AccessPath | None, values: Iterator[Value], slot: tuple[int, int]) -> Value:
         """The value in the stack for which an edge passed `parts`."""
         value = next(values)
         if access is None:
-            self.carried[value] = place
+            self.carried[value] = slot
             return value
         name, steps = access
         value.hint = name.removeprefix(CELL)
@@ -207,17 +212,12 @@ class Reader:
             operands = [value, next(values)] if code is ops.PY_GETITEM else [value]
             op = Op(code, operands, [Value()], dict(attributes), location=self.build.location)
             value = self.build.append(op).result
-            self.made[value] = op
+            self.reads[value] = op
         return value
 
     def is_part(self, value: Value) -> bool:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
-        return value in self.made and not self.is_variable(value)
-
-    @property
-    def inside(self) -> range:
-        """The positions in the dominator tree of the current span and those that it dominates."""
-        return _EVERYWHERE if self.start == ENTRY else self.spans[self.start].inside
+        return value in self.reads and not self.is_variable(value)
 
     def assign(self, name: str, value: Value | None) -> None:
         """Sets the current value of a variable; None deletes it."""
@@ -245,14 +245,14 @@ class Reader:
             self.assign(name, value)
         return value
 
-    def read(self, code: ops.OpDef, owner: Value, *index: Value, **attributes: Any) -> None:
+    def read_part(self, code: ops.OpDef, owner: Value, *index: Value, **attributes: Any) -> None:
         """Pushes an item or attribute, and records where it comes from."""
         value = self.build.op(code, None, owner, *index, **attributes)
         self.stack.append(value)
         if owner in self.globals:
             self.globals.add(value)
         else:
-            self.made[value] = self.build.block.ops[-1]
+            self.reads[value] = self.build.block.ops[-1]
 
     def pop(self, count: int) -> list[Value]:
         """Pops values off the stack; the last one was on top."""
@@ -267,7 +267,7 @@ class Reader:
         self.ended = True
         self.build.append(Op(code, operands, [], {}, successors, self.build.location))
 
-    def unsupported(self, what: str) -> None:
+    def unsupported(self, construct: str) -> None:
         """Ends the block; the rest of the span is unreachable."""
-        self.build.effect(ops.PY_UNSUPPORTED, what=what)
+        self.build.effect(ops.PY_UNSUPPORTED, what=construct)
         self.end(ops.UNREACHABLE, [], [])

@@ -53,13 +53,13 @@ def is_of_comprehension(name: str) -> bool:
 def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
     """The scopes of a function with these instructions."""
     renamed: dict[str, list[str]] = {}
-    own = set(code.co_cellvars).difference(code.co_freevars)  # a comprehension may hide what its function captured
+    cells = set(code.co_cellvars).difference(code.co_freevars)  # a comprehension may hide what its function captured
     result = []
     for instruction in instructions:
         name = instruction.argument if isinstance(instruction.argument, str) else ""
         if instruction.opcode is Opcode.SAVE_CELL:
-            fresh = f"{name}.{len(own)}"
-            own.add(fresh)
+            fresh = f"{name}.{len(cells)}"
+            cells.add(fresh)
             renamed.setdefault(name, []).append(fresh)
             result.append(replace(instruction, argument=fresh))
         elif instruction.opcode is Opcode.RESTORE_CELL:
@@ -69,13 +69,13 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
             result.append(replace(instruction, argument=renamed[name][-1]))
         else:
             result.append(instruction)
-    boxed = (_assigned_inside(code) | _changing(code, result)).intersection(own) if own else frozenset[str]()
-    plain = own - boxed
+    boxed = (_assigned_inside(code) | _changing(code, result)).intersection(cells) if cells else frozenset[str]()
+    plain = cells - boxed
     for index, instruction in enumerate(result):
         if instruction.opcode in _PLAIN and instruction.argument in plain:
             name = f"{CELL}{instruction.argument}"
             result[index] = replace(instruction, opcode=_PLAIN[instruction.opcode], argument=name)
-    return Scopes(tuple(result), frozenset(own), boxed, _unrolled(code, instructions))
+    return Scopes(tuple(result), frozenset(cells), boxed, _unrolled(code, instructions))
 
 
 def _assigned_inside(code: CodeType) -> frozenset[str]:
@@ -151,7 +151,7 @@ def merge(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
         instruction = instructions[index]
         if instruction.opcode not in _LAST or instruction.location.column < 0:
             continue
-        end = ends.setdefault(_place(instruction), index)
+        end = ends.setdefault(_identity(instruction), index)
         if end != index:
             length = _common(instructions, targets, index, end)
             jumps[index - length + 1] = end - length + 1
@@ -173,18 +173,18 @@ def merge(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
     return tuple(merged)
 
 
-def _common(instructions: Sequence[Instruction], targets: set[int | None], one: int, other: int) -> int:
+def _common(instructions: Sequence[Instruction], targets: set[int | None], first: int, second: int) -> int:
     """The number of equal instructions that end at these two; a jump may lead only to the first of them."""
     length = 1
-    while one >= length and not {one - length + 1, other - length + 1} & targets:
-        a, b = instructions[one - length], instructions[other - length]
-        if a.target is not None or a.argument != b.argument or _place(a) != _place(b):
+    while first >= length and not {first - length + 1, second - length + 1} & targets:
+        a, b = instructions[first - length], instructions[second - length]
+        if a.target is not None or a.argument != b.argument or _identity(a) != _identity(b):
             break
         length += 1
     return length
 
 
-def _place(instruction: Instruction) -> tuple[object, ...]:
-    """The opcode and place, which copies have in common."""
+def _identity(instruction: Instruction) -> tuple[object, ...]:
+    """The opcode and location, which copies have in common."""
     location = instruction.location
     return instruction.opcode, location.line, location.end_line, location.column, location.end_column

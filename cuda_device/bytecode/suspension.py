@@ -71,9 +71,9 @@ def finish(reader: Reader) -> None:
 def complete(reader: Reader, names: Sequence[str]) -> None:
     """Gives all results of a step the same form: each has a slot for every value that is kept anywhere."""
     stops = [(stop.block, stop.slots(position)) for position, stop in enumerate(reader.stops, 1)]
-    for block, own in [*stops, *((end, ()) for end in reader.ends)]:
+    for block, kept in [*stops, *((end, ()) for end in reader.ends)]:
         op = block.ops[-2]
-        values = dict(zip(own, op.operands[3:], strict=True))
+        values = dict(zip(kept, op.operands[3:], strict=True))
         nothing = Op(ops.PY_UNDEFINED, [], [Value()], {"name": ""}, [], op.location)
         op.operands[3:] = [values.get(name, nothing.result) for name in names]
         block.ops.insert(-2, nothing)
@@ -123,4 +123,4 @@ def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) 
 
 def _loop(parts: dict[int, Span], head: int) -> set[int]:
     """The spans that are reachable from the body of a loop without passing through its head, and the head if it is reached."""
-    return set(topological(parts[head].successors[0], lambda at: () if at == head else parts[at].successors))
+    return set(topological(parts[head].successors[0], lambda start: () if start == head else parts[start].successors))

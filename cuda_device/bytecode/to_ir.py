@@ -76,29 +76,29 @@ def _read(
 ) -> Function:
     code = _original(code)
     _refuse(code, reading)
-    found = scopes(code, merge(decode(code)))
+    code_scopes = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
-        reader = Reader(code, found, reading, kept, debug, pass_all)
+        reader = Reader(code, code_scopes, reading, kept, debug, pass_all)
         if reading == STEP_UNROLLED:
             reader.unrolled |= set(yielding_loops(reader.instructions, reader.spans))
         with suppress(TooLittleKept):
             function = _function(reader)
-            if reader.wanted <= kept:
+            if reader.needed <= kept:
                 if companions:
                     add_companions(function)
                 return function
-        kept |= reader.wanted
+        kept |= reader.needed
 
 
 def _refuse(code: CodeType, reading: str) -> None:
-    place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
+    location = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise CompileError("device code cannot be a coroutine", place, "remove the word async")
+        raise CompileError("device code cannot be a coroutine", location, "remove the word async")
     if code.co_flags & inspect.CO_GENERATOR and not reading:
         raise CompileError(
             f"{code.co_qualname} is a generator, which cannot be compiled on its own",
-            place,
+            location,
             "call it in a for loop of a kernel or function",
         )
 
@@ -108,17 +108,21 @@ def _function(reader: Reader) -> Function:
     first = Block([Value(hint=name) for name in names])
     _begin(reader, first, names)
     for start, span in reader.spans.items():
-        if start in reader.blocks:
+        if reader.blocks.get(start) is first:
+            _instructions(reader, span)
+        elif start in reader.blocks:
             _span(reader, span, reader.blocks[start])
     place = Location(reader.code.co_filename, reader.code.co_firstlineno, function=reader.code.co_qualname)
-    starts = [start for start in reader.spans if start in reader.blocks]
-    head = dispatch(reader, first) if reader.reading else [first]
-    blocks = [*head, *(reader.blocks[start] for start in starts)]
+    blocks = [reader.blocks[start] for start in reader.spans if start in reader.blocks]
+    if reader.reading:
+        blocks = [*dispatch(reader, first), *blocks]
+    elif blocks[0] is not first:
+        blocks.insert(0, first)
     return Function(reader.code.co_name, blocks, Level.PYTHON, shown=reader.code.co_qualname, location=place)
 
 
 def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
-    """Fills the entry block, which has the parameters and jumps to the first span."""
+    """Fills the entry block, which has the parameters. It continues with the first span, or jumps to it if others do, too."""
     reader.build = Builder(block, reader.instructions[0].location)
     for name, value in zip(names, block.params, strict=True):
         reader.assign(name, value)
@@ -131,20 +135,29 @@ def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
             reader.begin_cell(name)
     if OUTERMOST in reader.unrolled or reader.code.co_name in OF_KNOWN_LENGTH:
         reader.unroll_outermost()
-    reader.build.block.ops.append(Op(ops.JUMP, successors=[reader.edge(0)], location=reader.build.location))
+    if reader.reading or any(0 in span.successors for span in reader.spans.values()):
+        reader.build.block.ops.append(Op(ops.JUMP, successors=[reader.edge(0)], location=reader.build.location))
+    else:
+        reader.blocks[0] = block
 
 
 def _span(reader: Reader, span: Span, block: Block) -> None:
-    """Reads the instructions of a span into its block."""
+    """Reads a span into its block."""
     names = reader.params(span.start)
     depth = len(block.params) - len(names)
     reader.build, reader.ended = Builder(block, reader.instructions[span.start].location), False
-    reader.start = span.start
+    reader.inside = span.inside
     for name, value in zip(names, block.params[depth:], strict=True):
         reader.assign(name, value)
     params = iter(block.params[:depth])
     paths = reader.paths[span.start]
     reader.stack = [reader.restore(path, params, (span.start, i)) for i, path in enumerate(paths)]
+    _instructions(reader, span)
+
+
+def _instructions(reader: Reader, span: Span) -> None:
+    """Reads the instructions of a span into the current block."""
+    reader.inside = span.inside
     for reader.index in range(span.start, span.stop):
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location
@@ -203,7 +216,7 @@ def add_companions(function: Function) -> None:
 def _open_parameters(function: Function) -> dict[Value, str]:
     """The parameters of blocks that are undefined on some edge, with the names of their variables."""
     names = {op.result: op.attributes["name"] for op in function.ops() if op.code is ops.PY_UNDEFINED}
-    found: dict[Value, str] = {}
+    opened: dict[Value, str] = {}
     changed = bool(names)
     while changed:
         changed = False
@@ -212,6 +225,6 @@ def _open_parameters(function: Function) -> dict[Value, str]:
                 for argument, param in zip(edge.arguments, edge.block.params, strict=True):
                     name = names.get(argument)
                     if name is not None and param not in names:
-                        found[param] = names[param] = name
+                        opened[param] = names[param] = name
                         changed = True
-    return found
+    return opened

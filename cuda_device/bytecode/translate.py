@@ -296,6 +296,13 @@ def pop_top(cursor: Cursor) -> Steps:
 
 
 def copy(cursor: Cursor) -> Steps:
+    """COPY."""
+    position = cursor.position(cursor.raw.number)
+    cursor.push()
+    return (Step(Opcode.COPY, position),)
+
+
+def copy_or_jump(cursor: Cursor) -> Steps:
     """COPY. Before a test whether `all`, `any` or `tuple` is the builtin, a jump to where it is not.
 
     There, 3.14 calls it, as every other version does; if it is the builtin, 3.14 runs the generator in a loop instead. Since
@@ -308,9 +315,7 @@ def copy(cursor: Cursor) -> Steps:
         and cursor.is_near(3, "POP_JUMP_IF_FALSE")
     ):
         return (Step(Opcode.JUMP, None, cursor.near(3).target),)
-    position = cursor.position(cursor.raw.number)
-    cursor.push()
-    return (Step(Opcode.COPY, position),)
+    return copy(cursor)
 
 
 def swap(cursor: Cursor) -> Steps:

@@ -130,6 +130,7 @@ ADDED_ROWS[3, 14] = {
     "CALL_FUNCTION_EX": translate.call_function_ex_with_slot,
     "LOAD_SMALL_INT": translate.simple(Opcode.CONST, translate.value),
     "LOAD_COMMON_CONSTANT": translate.load_common_constant,
+    "COPY": translate.copy_or_jump,
     "POP_ITER": translate.pop_top,
 }
 

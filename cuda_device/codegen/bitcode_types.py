@@ -12,7 +12,7 @@ import re
 from cuda_device.codegen.llvm_text import LLVM_TYPE, split_list
 from cuda_device.errors import CompileError
 
-_SIGNATURE = re.compile(r"(?m)^(?:declare|define) (?P<result>[^@]*?) ?@(?P<name>[\w$]+)\((?P<given>.*)\)[^()]*$")
+_SIGNATURE = re.compile(r"(?m)^(?:declare|define) (?P<result>[^@]*?) ?@(?P<name>[\w$]+)\((?P<parameters>.*)\)[^()]*$")
 _BY_VALUE = re.compile(r"byval\((.*?)\) align \d+")
 _SCALAR = re.compile(r"i\d+|float|double|half|bfloat|void|ptr(?: addrspace\(\d+\))?")
 _BEHIND = ".bitcode"
@@ -24,21 +24,27 @@ def wrapped(theirs: str, ours: str) -> str:
 
     Raises `CompileError` for types that do not correspond.
     """
-    wanted = {found["name"]: found for found in _SIGNATURE.finditer(ours) if found[0].startswith("declare")}
-    for found in list(_SIGNATURE.finditer(theirs)):
-        own = wanted.get(found["name"])
-        if own is not None and found[0].startswith("define") and _types_of(own) != _types_of(found):
-            theirs = re.sub(rf"@{re.escape(found['name'])}(?![\w$.])", lambda name: name[0] + _BEHIND, theirs)
-            theirs += _wrapper(own, found)
+    signatures = _SIGNATURE.finditer(ours)
+    declarations = {signature["name"]: signature for signature in signatures if signature[0].startswith("declare")}
+    for definition in list(_SIGNATURE.finditer(theirs)):
+        name = definition["name"]
+        declaration = declarations.get(name)
+        if declaration is None or not definition[0].startswith("define"):
+            continue
+        if _types_of(declaration) != _types_of(definition):
+            theirs = re.sub(rf"@{re.escape(name)}(?![\w$.])", f"@{name}{_BEHIND}", theirs)
+            theirs += _wrapper(declaration, definition)
     return theirs
 
 
 def _types_of(signature: re.Match[str]) -> list[str]:
     """The types of a function's result and parameters; those of copies in memory include `byval`."""
     result = re.search(rf"{LLVM_TYPE}$", signature["result"])
-    given = [(re.match(LLVM_TYPE, each), _BY_VALUE.search(each)) for each in split_list(signature["given"])]
-    types = [f"ptr {copied[0]}" if copied else plain[0] if plain else "" for plain, copied in given]
-    return [result[0] if result else "", *types]
+    types = [result[0] if result else ""]
+    for parameter in split_list(signature["parameters"]):
+        plain, copied = re.match(LLVM_TYPE, parameter), _BY_VALUE.search(parameter)
+        types.append(f"ptr {copied[0]}" if copied else plain[0] if plain else "")
+    return types
 
 
 def _correspond(ours: str, theirs: str) -> bool:
@@ -49,35 +55,36 @@ def _correspond(ours: str, theirs: str) -> bool:
 
 def _wrapper(ours: re.Match[str], theirs: re.Match[str]) -> str:
     """A function with our types that calls one with theirs."""
-    (result, *own), (got, *types) = _types_of(ours), _types_of(theirs)
-    given = split_list(ours["given"])
-    if len(own) != len(types) or not all(map(_correspond, (result, *own), (got, *types))):
+    (result, *types), (their_result, *their_types) = _types_of(ours), _types_of(theirs)
+    if len(types) != len(their_types) or not all(map(_correspond, (result, *types), (their_result, *their_types))):
+        form = f"{their_result} ({', '.join(their_types)})"
         raise CompileError(
-            f"{ours['name']} is {got} ({', '.join(types)}) in bitcode, and its stub needs {result} ({', '.join(own)})",
+            f"{ours['name']} is {form} in bitcode, and its stub needs {result} ({', '.join(types)})",
             help="give the stub the types that the function has in C++",
         )
     lines: list[str] = []
 
-    def moved(value: str, type: str, wanted: str) -> str:
-        if type == wanted:
+    def converted(value: str, source: str, target: str) -> str:
+        if source == target:
             return value
-        if _SCALAR.fullmatch(type):
-            lines.append(
-                f"{value}.n = {'trunc' if int(type[1:]) > int(wanted[1:]) else 'zext'} {type} {value} to {wanted}"
-            )
+        if _SCALAR.fullmatch(source):
+            operation = "trunc" if int(source[1:]) > int(target[1:]) else "zext"
+            lines.append(f"{value}.n = {operation} {source} {value} to {target}")
             return f"{value}.n"
-        lines.extend((f"{value}.m = alloca {type}, align 16", f"store {type} {value}, ptr {value}.m"))
-        if wanted.startswith("ptr "):
+        lines.extend((f"{value}.m = alloca {source}, align 16", f"store {source} {value}, ptr {value}.m"))
+        if target.startswith("ptr "):
             return f"{value}.m"
-        lines.append(f"{value}.n = load {wanted}, ptr {value}.m, align 16")
+        lines.append(f"{value}.n = load {target}, ptr {value}.m, align 16")
         return f"{value}.n"
 
-    values = [f"{to} {moved(f'%p{i}', type, to)}" for i, (type, to) in enumerate(zip(own, types, strict=True))]
-    call = f"call {got} @{ours['name']}{_BEHIND}({', '.join(values)}) convergent"
-    if got == "void":
+    pairs = enumerate(zip(types, their_types, strict=True))
+    arguments = [f"{target} {converted(f'%p{i}', source, target)}" for i, (source, target) in pairs]
+    call = f"call {their_result} @{ours['name']}{_BEHIND}({', '.join(arguments)}) convergent"
+    if their_result == "void":
         lines += [call, "ret void"]
     else:
         lines.append(f"%r = {call}")
-        lines.append(f"ret {result} {moved('%r', got, result)}")
-    head = f"define {ours['result']} @{ours['name']}({', '.join(f'{each} %p{i}' for i, each in enumerate(given))}) alwaysinline"
-    return "\n".join([f"{head} convergent {{", *lines, "}\n"])
+        lines.append(f"ret {result} {converted('%r', their_result, result)}")
+    parameters = ", ".join(f"{form} %p{i}" for i, form in enumerate(split_list(ours["parameters"])))
+    head = f"define {ours['result']} @{ours['name']}({parameters}) alwaysinline convergent {{"
+    return "\n".join([head, *lines, "}\n"])

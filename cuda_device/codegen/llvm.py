@@ -128,16 +128,14 @@ class LlvmLibrary:
                     return foreign(*inputs)
                 output = ctypes.c_void_p()
                 value = foreign(*inputs, ctypes.byref(output))
-                text = self._taken(output.value)
+                text = self._taken(output.value) if output.value else b""
             return text if result == "-" else (value, text)
 
         setattr(self, name, call)
         return call
 
-    def _taken(self, address: int | None) -> bytes:
+    def _taken(self, address: int) -> bytes:
         """Copies LLVM's text, and frees it."""
-        if not address:
-            return b""
         try:
             return ctypes.string_at(address)
         finally:
@@ -212,7 +210,10 @@ class LlvmModule:
 
     def link(self, text: str) -> None:
         """Links the module of this IR text to the module. Raises `RuntimeError`."""
-        failed, complaint = load_llvm().LinkModules(self.pointer, _parsed(text, self._context))
+        other, complaint = load_llvm().ParseAssembly(self._context, text.encode())
+        failed = bool(complaint)
+        if not failed:
+            failed, complaint = load_llvm().LinkModules(self.pointer, other)
         if failed:
             raise RuntimeError(complaint.decode())
 
@@ -235,7 +236,7 @@ def _destroy(context: int, pointer: int) -> None:
 
 def read_module(text: str) -> LlvmModule:
     """The module of this IR text. Raises `RuntimeError`."""
-    return _made(lambda context: _parsed(text, context))
+    return _made(load_llvm().ParseAssembly, text.encode())
 
 
 def parse(ir: str, header: str = "") -> LlvmModule:
@@ -250,27 +251,16 @@ def parse(ir: str, header: str = "") -> LlvmModule:
 
 def read_bitcode(data: bytes) -> LlvmModule:
     """The module of this bitcode. Raises `RuntimeError`."""
-    return _made(lambda context: _checked(load_llvm().ParseBitcode(context, data, len(data))))
+    return _made(load_llvm().ParseBitcode, data, len(data))
 
 
-def _made(parse: Callable[[int], int]) -> LlvmModule:
+def _made(parse: Callable[..., tuple[int, bytes]], *source: object) -> LlvmModule:
     context = load_llvm().ContextCreate()
-    try:
-        return LlvmModule(context, parse(context))
-    except RuntimeError:
-        load_llvm().ContextDispose(context)
-        raise
-
-
-def _parsed(text: str, context: int) -> int:
-    return _checked(load_llvm().ParseAssembly(context, text.encode()))
-
-
-def _checked(answer: tuple[int, bytes]) -> int:
-    pointer, complaint = answer
+    pointer, complaint = parse(context, *source)
     if complaint:
+        load_llvm().ContextDispose(context)
         raise RuntimeError(complaint.decode())
-    return pointer
+    return LlvmModule(context, pointer)
 
 
 # Machines

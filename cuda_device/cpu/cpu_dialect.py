@@ -85,10 +85,10 @@ class _Meeting:
 
 def _of_block(result: str, field: str, record: Record = BLOCK, metadata: str = "") -> str:
     """Loads a field of the record of the block or of the launch."""
-    text, at = THREAD.load(f"{result}.block", "%thread", "block"), f"{result}.block"
+    text, pointer = THREAD.load(f"{result}.block", "%thread", "block"), f"{result}.block"
     if record is CONTROL:
-        text, at = text + BLOCK.load(f"{result}.control", at, "control"), f"{result}.control"
-    return text + record.load(result, at, field, metadata)
+        text, pointer = text + BLOCK.load(f"{result}.control", pointer, "control"), f"{result}.control"
+    return text + record.load(result, pointer, field, metadata)
 
 
 def _entry(result: str, state: str, field: str) -> str:
@@ -97,8 +97,8 @@ def _entry(result: str, state: str, field: str) -> str:
 
 
 def _store(label: str, field: str, value: str) -> str:
-    at = f"%{label}.{field}"
-    return _entry(at, f"%{label}.state", field) + f"  store {value}, ptr {at}\n"
+    address = f"%{label}.{field}"
+    return _entry(address, f"%{label}.state", field) + f"  store {value}, ptr {address}\n"
 
 
 def _load(result: str, field: str) -> str:
@@ -148,14 +148,14 @@ def _taken(result: str) -> str:
 def _update_alone(operation: str, number: Number, access: AtomicAccess, result: str) -> str:
     """A read-modify-write of memory that no other host thread accesses."""
     type, value = access.value.split(" ", 1)
-    at, new = f"{access.pointer} monotonic, align {number.bits // 8}", f"{result}.new"
+    location, new = f"{access.pointer} monotonic, align {number.bits // 8}", f"{result}.new"
     if operation in _COMPARISONS:
         first = f"  {result}.is = icmp {_COMPARISONS[operation]} {type} {result}, {value}\n"
-        made = f"{first}  {new} = select i1 {result}.is, {type} {result}, {type} {value}\n"
+        update = f"{first}  {new} = select i1 {result}.is, {type} {result}, {type} {value}\n"
     else:
-        made = f"  {new} = {operation} {type} {result}, {value}\n" if operation != "xchg" else ""
+        update = f"  {new} = {operation} {type} {result}, {value}\n" if operation != "xchg" else ""
     stored = value if operation == "xchg" else new
-    return f"  {result} = load atomic {type}, {at}\n{made}  store atomic {type} {stored}, {at}\n"
+    return f"  {result} = load atomic {type}, {location}\n{update}  store atomic {type} {stored}, {location}\n"
 
 
 _COMPARISONS = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
@@ -175,15 +175,15 @@ def _grid_word(writer: llvm_writer.FunctionWriter, op: Op) -> None:
 def _in_cluster(writer: llvm_writer.FunctionWriter, op: Op) -> None:
     """The same offset in the other block's shared memory, or in the block's own if each block is a cluster."""
     (address, rank), result = map(writer.typed, op.operands), writer.name(op.result)
-    block, own = f"{result}.block", f"{result}.own"
-    text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
+    block, shared = f"{result}.block", f"{result}.own"
+    text = THREAD.load(block, "%thread", "block") + BLOCK.load(shared, block, "shared")
     writer.lines.append(text + BLOCK.load(f"{result}.cluster", block, "cluster"))
     number = writer.temporary(f"add {rank}, 1")
     there = writer.temporary(f"getelementptr ptr, ptr {result}.cluster, i32 {number}")
     alone = writer.temporary(f"icmp eq ptr {result}.cluster, null")
-    other = writer.temporary(f"load ptr, ptr {writer.temporary(f'select i1 {alone}, ptr {own}.at, ptr {there}')}")
-    begin, place = (writer.temporary(f"ptrtoint {pointer} to i64") for pointer in (f"ptr {own}", address))
-    writer.line(f"{result} = getelementptr i8, ptr {other}, i64 {writer.temporary(f'sub i64 {place}, {begin}')}")
+    other = writer.temporary(f"load ptr, ptr {writer.temporary(f'select i1 {alone}, ptr {shared}.at, ptr {there}')}")
+    begin, target = (writer.temporary(f"ptrtoint {pointer} to i64") for pointer in (f"ptr {shared}", address))
+    writer.line(f"{result} = getelementptr i8, ptr {other}, i64 {writer.temporary(f'sub i64 {target}, {begin}')}")
 
 
 def _has_stack_room(writer: llvm_writer.FunctionWriter, op: Op) -> None:
@@ -271,14 +271,14 @@ class Cpu(Dialect):
 
     def allocate_local(self, name: str, size: int, align: int, value: Value | None = None) -> str:
         """Memory that is live across a wait is in the frame."""
-        kept = self.regions.own(name, size, align, value) if self.regions and value else ""
+        kept = self.regions.reserve_local(name, size, align, value) if self.regions and value else ""
         return kept or super().allocate_local(name, size, align, value)
 
     def variable(self, function: Function, name: str, type: str, size: int) -> tuple[str, str, str]:
         """Variables of a kernel in regions are in the frame; for debuggers, their addresses are on the stack."""
         if not (function.kernel and self.regions):
             return super().variable(function, name, type, size)
-        text = f"{self.regions.place(name, size, 8)}  {name}.at = alloca ptr\n  store ptr {name}, ptr {name}.at\n"
+        text = f"{self.regions.reserve(name, size, 8)}  {name}.at = alloca ptr\n  store ptr {name}, ptr {name}.at\n"
         return text, f"{name}.at", "DW_OP_deref"
 
     def end_function(self, function: Function) -> str:
@@ -372,8 +372,8 @@ class Cpu(Dialect):
         if meeting.kind == RANGE:
             self.regions.ranges[number] = meeting.place
             for field, operand in zip((FIRST, END), meeting.operands, strict=True):
-                at = f"%{label}.bound.{field}"
-                bounds += f"{in_common(at, '%out', field)}  store {operand}, ptr {at}\n"
+                bound = f"%{label}.bound.{field}"
+                bounds += f"{in_common(bound, '%out', field)}  store {operand}, ptr {bound}\n"
         elif meeting.place:
             self.regions.ends[meeting.place] = number
         return f"{bounds}{self.regions.leave(label)}{label}:\n"
@@ -468,7 +468,7 @@ class Cpu(Dialect):
             self.symbol(self.limit) if self.limit else "",
             self.symbol(regions.whole) if regions and regions.whole else "",
         )
-        return used + thread_loops.text(kernel, self.shared_bytes)
+        return used + thread_loops.thread_loops_text(kernel, self.shared_bytes)
 
     def print(self, op: Op, buffer: str, result: str) -> str:
         """A call of the host function in the launch's record."""

@@ -69,11 +69,11 @@ def _structure(record: Record) -> type[ctypes.Structure]:
     word = ctypes.c_uint32
     types: dict[str, Any] = {"i32": word, "i64": ctypes.c_int64, "ptr": ctypes.c_void_p, INDEX: word * 3}
 
-    def of(text: str) -> Any:
+    def type_of(text: str) -> Any:
         count, _, element = text.strip("[]").partition(" x ")
         return types[element] * int(count) if element else types[text]
 
-    fields = [(name, of(text)) for name, text in record.fields.items()]
+    fields = [(name, type_of(text)) for name, text in record.fields.items()]
     return type(record.name.strip("%"), (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -345,11 +345,11 @@ def _formatter(printed: Print) -> Callable[[int], str]:
     kinds = [value if isinstance(value, str) else "?7x" for value in printed.values]
     record = struct.Struct("<" + "".join(kinds))
 
-    def text(address: int) -> str:
+    def formatted(address: int) -> str:
         values: tuple[Any, ...] = record.unpack(ctypes.string_at(address, record.size)) if printed.values else ()
         return printed.format % tuple(map(_chosen, values, printed.values))
 
-    return text
+    return formatted
 
 
 def _chosen(value: Any, kind: str | tuple[str, ...]) -> Any:

@@ -115,22 +115,22 @@ def _flagged(result: Type) -> Type:
 
 
 def _follow_calls(function: Function, block: Block, exiting: dict[str, Function]) -> None:
-    at = 0
-    while at < len(block.ops):
-        op = block.ops[at]
+    index = 0
+    while index < len(block.ops):
+        op = block.ops[index]
         callee = exiting.get(op.attributes["callee"]) if op.code is ops.CALL else None
         if callee is None:
-            at += 1
+            index += 1
             continue
-        block = _split(function, block, at, callee.result)
-        at = 0
+        block = _split(function, block, index, callee.result)
+        index = 0
 
 
-def _split(function: Function, block: Block, at: int, result: Type) -> Block:
+def _split(function: Function, block: Block, index: int, result: Type) -> Block:
     """Ends `block` behind the call `block.ops[at]`; returns the block that follows."""
-    call = block.ops[at]
-    ended, after = Block(), Block([], block.ops[at + 1 :])
-    del block.ops[at:]
+    call = block.ops[index]
+    ended, after = Block(), Block([], block.ops[index + 1 :])
+    del block.ops[index:]
     build = Builder(block, call.location)
     flagged = Value(_flagged(result))
     build.append(Op(ops.CALL, call.operands, [flagged], call.attributes, [], call.location))
@@ -183,6 +183,6 @@ def inline_loops(module: Module) -> Module:
     As loops of the kernel they may be exchanged with those over threads (`cpu/uniform`).
     """
     calls = Counter(op.attributes["callee"] for f in module.functions for op in f.ops() if op.code is ops.CALL)
-    own = {op.attributes["callee"] for op in module.main.ops() if op.code is ops.CALL}
-    once = (f for f in module.functions if f.name in own and calls[f.name] == 1)
+    called_by_kernel = {op.attributes["callee"] for op in module.main.ops() if op.code is ops.CALL}
+    once = (f for f in module.functions if f.name in called_by_kernel and calls[f.name] == 1)
     return inline(module, {f.name for f in once if dominance.back_edges(reverse_postorder(f.blocks[0]))})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _check_early(module: Module) -> None:
     from cuda_device.cpu import early_checks
 
-    early_checks.run(module)
+    early_checks.add_early_checks(module)
 
 
 def _inlined(work: Work) -> Module:
@@ -35,7 +35,7 @@ def _inlined(work: Work) -> Module:
     if options.checked:
         module = cpu_passes.guard_stack(module)
     if "races" in asked:
-        module = traces.run(module, options.launch_facts)
+        module = traces.add_events(module, options.launch_facts)
     module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, "permuted" in asked))
     module = cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
     return traces.drop_waits(uniform.drop_ordered_reads(module)) if "races" in asked else module

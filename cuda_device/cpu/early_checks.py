@@ -62,7 +62,7 @@ _LARGEST, _LARGEST_FACTOR = 1 << 40, 1 << 16
 """Values of 64 bits and factors are smaller, so that sums do not overflow."""
 
 
-def run(module: Module) -> None:
+def add_early_checks(module: Module) -> None:
     """Changes the kernel of a device-level module in place."""
     function = module.main
     definitions = Definitions(function)
@@ -70,15 +70,15 @@ def run(module: Module) -> None:
     if not function.kernel or not checks or predecessors(function.blocks)[function.blocks[0]]:
         return
     decisions = _Decisions(function, definitions)
-    found = {block: decisions.of_check(block) for block in checks}
-    drop_checks(function, [block for block, needed in found.items() if needed == []])
-    conditions = list(dict.fromkeys(each for conditions in found.values() for each in conditions or ()))
+    conditions_of = {block: decisions.of_check(block) for block in checks}
+    drop_checks(function, [block for block, needed in conditions_of.items() if needed == []])
+    conditions = list(dict.fromkeys(condition for needed in conditions_of.values() for condition in needed or ()))
     if not conditions:
         return
     build = decisions.build
     every = reduce(lambda a, b: build.op(ops.AND, BOOL, a, b), conditions)
     function.blocks[0].ops[:0] = build.block.ops
-    for block in [block for block, needed in found.items() if needed]:
+    for block in [block for block, needed in conditions_of.items() if needed]:
         end = block.ops.pop()
         build = Builder(block, end.location)
         end.operands = [build.op(ops.OR, BOOL, every, *end.operands, early=True)]
@@ -133,22 +133,22 @@ class _Decisions(Proofs):
             (index,) = maker.operands
             goals.append(self.sum(index))
         goals.append(self.sum(length).minus(self.sum(index)).plus(Sum(-1)))
-        facts, found = tuple(dict.fromkeys(reversed(self.known(block)))), list[list[Sum]]()
+        facts, alternatives = tuple(dict.fromkeys(reversed(self.known(block)))), list[list[Sum]]()
         for goal in goals:
             parts = dict.fromkeys(islice(self._uniform_parts(goal, facts, _MOST_FACTS), _MOST_WAYS))
-            found.append(self._weakest([part for part in parts if _may_hold(part)])[:_MOST_CONDITIONS])
-        if not all(found):
+            alternatives.append(self._weakest([part for part in parts if _may_hold(part)])[:_MOST_CONDITIONS])
+        if not all(alternatives):
             return None
-        uncertain = [parts for parts in found if not any(part.plainly_nonneg(self.falling) for part in parts)]
+        uncertain = [parts for parts in alternatives if not any(part.plainly_nonneg(self.falling) for part in parts)]
         return [self._any_holds(parts) for parts in uncertain]
 
     def _weakest(self, parts: list[Sum]) -> list[Sum]:
         """The sums without those that are never greater than another one."""
-        found = list[Sum]()
+        weakest = list[Sum]()
         for part in parts:
-            if not any(other.minus(part).plainly_nonneg(self.falling) for other in found):
-                found = [other for other in found if not part.minus(other).plainly_nonneg(self.falling)] + [part]
-        return found
+            if not any(other.minus(part).plainly_nonneg(self.falling) for other in weakest):
+                weakest = [other for other in weakest if not part.minus(other).plainly_nonneg(self.falling)] + [part]
+        return weakest
 
     def _any_holds(self, parts: list[Sum]) -> Value:
         conditions = dict.fromkeys(map(self._is_nonneg, parts))
@@ -174,7 +174,7 @@ class _Decisions(Proofs):
         assert isinstance(value.type, Number)
         if value.type.bits <= 16:
             above.append(Sum(value.type.high))
-        name = next((name for name, each in self.registers.items() if each is value), "")
+        name = next((name for name, register in self.registers.items() if register is value), "")
         if name:
             above.append(self._register(name.replace("thread_idx", "block_dim")).plus(Sum(-1)))
         elif maker is not None and maker.code in (ops.AND, ops.QUOTIENT, ops.REMAINDER, ops.SHR):
@@ -184,7 +184,7 @@ class _Decisions(Proofs):
                 above.append(self.sum(second))
             elif first.nonneg and maker.code is ops.REMAINDER and (self.definitions.constant(second) or 0) > 0:
                 above.append(self.sum(second).plus(Sum(-1)))
-        return [each.minus(Sum(0, ((value, 1),))) for each in above]
+        return [bound.minus(Sum(0, ((value, 1),))) for bound in above]
 
     def _register(self, name: str) -> Sum:
         if name not in self.registers:
@@ -208,13 +208,11 @@ class _Decisions(Proofs):
         home = self.definitions.homes.get(condition)
         if home is None or condition not in home.params or home not in self.dominators:
             return
-        place = home.params.index(condition)
-        ways = [
-            each for each in self.entries[home] if not (each.condition is each.arguments[place] and each.holds != holds)
-        ]
-        if len(ways) == 1 and not any(dominates(home, each.before, self.dominators) for each in self.entries[home]):
+        index = home.params.index(condition)
+        ways = [way for way in self.entries[home] if way.condition is not way.arguments[index] or way.holds == holds]
+        if len(ways) == 1 and not any(dominates(home, entry.before, self.dominators) for entry in self.entries[home]):
             yield from self.known(ways[0].before)
-            yield from self._told(ways[0].arguments[place], holds, facts)
+            yield from self._told(ways[0].arguments[index], holds, facts)
 
     def _moved(self, param: Value, after: Value) -> int:
         """Also of a counter that is divided."""
@@ -229,7 +227,9 @@ class _Decisions(Proofs):
             return value in self.copies or (value in self.params and is_integer(value))
         if maker.code is ops.REGISTER:
             return str(maker.attributes["name"]).startswith(("block_", "grid_"))
-        return maker.code in PURE and depth > 0 and all(self._is_uniform(each, depth - 1) for each in maker.operands)
+        if maker.code not in PURE or not depth:
+            return False
+        return all(self._is_uniform(operand, depth - 1) for operand in maker.operands)
 
     def _copied(self, value: Value) -> Value:
         """The value, computed in front of the function. It is arbitrary if the function does not compute it."""
@@ -237,9 +237,9 @@ class _Decisions(Proofs):
             return value
         if value not in self.copies:
             maker = self.makers[value]
-            said = {name: each for name, each in maker.attributes.items() if name != "exact"}
-            operands = [self._copied(each) for each in maker.operands]
-            self.copies[value] = self.build.op(maker.code, value.type, *operands, **said)
+            attributes = {name: attribute for name, attribute in maker.attributes.items() if name != "exact"}
+            operands = [self._copied(operand) for operand in maker.operands]
+            self.copies[value] = self.build.op(maker.code, value.type, *operands, **attributes)
         return self.copies[value]
 
     def _is_nonneg(self, sum: Sum) -> Value:

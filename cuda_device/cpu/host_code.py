@@ -167,15 +167,15 @@ class _Host(Cpu):
         return ""
 
 
-def text(function: Any, parameters: Sequence[Type], name: str) -> str:
+def function_text(function: Any, parameters: Sequence[Type], name: str) -> str:
     """LLVM IR of a function and all functions that it calls."""
-    module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
+    module, _ = engine.infer_module(function, [of_type(type) for type in parameters], kernel=False)
     device = lower.lower_module(module)
-    for each in device.functions:
-        drop_dead(each)  # reading a field of a record loads all of its fields
+    for callee in device.functions:
+        drop_dead(callee)  # reading a field of a record loads all of its fields
     written = to_llvm.run(device, _Host(device, name)).text
     called = {match[1] for match in _DECLARED.finditer(written)}
-    helpers = [each for each in PRELUDE.split("\n\n") if any(name in each for name in called)]
+    helpers = [helper for helper in PRELUDE.split("\n\n") if any(name in helper for name in called)]
     return "\n".join((*helpers, _DECLARED.sub("", written)))
 
 
@@ -276,4 +276,4 @@ def support_text(symbol: str) -> str:
     if symbol == NANOSECONDS:
         return _NANOSECONDS
     function, type = _CONVERSIONS[symbol]
-    return text(function, (type,), symbol)
+    return function_text(function, (type,), symbol)

@@ -86,10 +86,10 @@ def _support(name: str) -> int:
     def text() -> str:
         from cuda_device.cpu import host_code, scheduler
 
-        return scheduler.text(name) if name in EXPORTS else host_code.support_text(name)
+        return scheduler.scheduler_text(name) if name in EXPORTS else host_code.support_text(name)
 
     # Functions with floats of 16 bits as parameters (see `native`) or with loops over lanes must not be `quick`.
-    return shared(name, text, (name,), quick=name in STRAIGHT)[name]
+    return shared_functions(name, text, (name,), quick=name in STRAIGHT)[name]
 
 
 def piece(
@@ -116,7 +116,7 @@ def piece(
 _KEPT: list[Linked] = []
 
 
-def shared(
+def shared_functions(
     name: str,
     text: Callable[[], str],
     exports: Sequence[str],
@@ -124,9 +124,9 @@ def shared(
     quick: bool = False,
 ) -> dict[str, int]:
     """The addresses of functions that are never unloaded; the parameters are those of `piece`."""
-    made = piece(name, text, exports, symbols, quick)
-    _KEPT.append(made)
-    return {name: made.addresses[name] for name in exports}
+    linked = piece(name, text, exports, symbols, quick)
+    _KEPT.append(linked)
+    return {name: linked.addresses[name] for name in exports}
 
 
 # In the cache

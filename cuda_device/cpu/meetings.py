@@ -85,10 +85,10 @@ def blend(values: Any, lanes: Any, value: Any) -> None:
 
 def most(values: Any) -> Any:
     """The greatest value."""
-    found = uint32(0)
+    greatest = uint32(0)
     for lane in range(WARP_SIZE):
-        found = max(found, values[lane])
-    return found
+        greatest = max(greatest, values[lane])
+    return greatest
 
 
 def first(lanes: Any) -> Any:
@@ -175,15 +175,15 @@ def shuffle(warp: Any, group: Any, kind: Any, wide: Any) -> None:
     sources = row(warp, SOURCES)
     for lane in range(WARP_SIZE):
         near = sources[lane] & (WARP_SIZE - 1)
-        wanted = near
+        partner = near
         if kind == Suspension.UP:
-            wanted = lane - near
+            partner = lane - near
         elif kind == Suspension.DOWN:
-            wanted = lane + near
+            partner = lane + near
         elif kind == Suspension.XOR:
-            wanted = lane ^ near
-        gives = wanted < WARP_SIZE and group >> (wanted & (WARP_SIZE - 1)) & 1 != 0
-        source[lane] = wanted if gives else uint32(lane)
+            partner = lane ^ near
+        gives = partner < WARP_SIZE and group >> (partner & (WARP_SIZE - 1)) & 1 != 0
+        source[lane] = partner if gives else uint32(lane)
     move(row(warp, LOWS), group, source)
     if wide:
         move(row(warp, HIGHS), group, source)
@@ -245,8 +245,16 @@ def combined(values: Any, group: Any, kind: Any) -> Any:
 
 def outside(block: Any, warp: Any, lane: Any) -> None:
     """Reports a lane that waits at an operation whose mask does not contain it."""
-    at = array_at(Block, block)
-    linear = (warp - at[0].warps) // WARP_BYTES * WARP_SIZE + lane
-    thread = array_at(Thread, at[0].threads + Thread.itemsize * linear)
+    record = array_at(Block, block)
+    linear = (warp - record[0].warps) // WARP_BYTES * WARP_SIZE + lane
+    thread = array_at(Thread, record[0].threads + Thread.itemsize * linear)
     place, mask = row(warp, WORDS)[lane] & PLACE_MASK, row(warp, MASKS)[lane]
-    keep(at[0].control, at[0].index, thread[0].index, uint32(Status.OUTSIDE_MASK), place, int64(mask), int64(lane))
+    keep(
+        record[0].control,
+        record[0].index,
+        thread[0].index,
+        uint32(Status.OUTSIDE_MASK),
+        place,
+        int64(mask),
+        int64(lane),
+    )

@@ -51,8 +51,8 @@ def vector_functions(symbol: str, arity: int, bits: int) -> dict[str, int]:
     """The vector functions for a function of the C library, with the numbers of their elements."""
     library, features = vector_library(), host()[1].split(",")
     rows = [(letter, width // bits) for feature, letter, width in _VECTORS if f"+{feature}" in features]
-    found = {f"_ZGV{letter}N{lanes}{'v' * arity}_{symbol}": lanes for letter, lanes in rows}
-    return {name: lanes for name, lanes in found.items() if library is not None and hasattr(library, name)}
+    candidates = {f"_ZGV{letter}N{lanes}{'v' * arity}_{symbol}": lanes for letter, lanes in rows}
+    return {name: lanes for name, lanes in candidates.items() if library is not None and hasattr(library, name)}
 
 
 @functools.cache

@@ -96,12 +96,12 @@ def joined(views: Iterable[VectorClock]) -> VectorClock:
 
 
 def _most(counts: list[Mapping[int, int]]) -> Mapping[int, int]:
-    some = [each for each in counts if each]
+    some = [counted for counted in counts if counted]
     if len(some) < 2:
         return some[0] if some else {}
     merged = dict(some[0])
-    for each in some[1:]:
-        for key, value in each.items():
+    for counted in some[1:]:
+        for key, value in counted.items():
             if merged.get(key, 0) < value:
                 merged[key] = value
     return merged
@@ -158,17 +158,17 @@ class Clocks:
             thread.woken = False
             return
         come = self._waiting.pop(_group(thread, mask))
-        block, known = thread.stamp.block, joined(each.view for each in come)
+        block, known = thread.stamp.block, joined(arrived.view for arrived in come)
         if mask is None:
             self._barriers[block] += 1
             others = {number: n for number, n in known.threads.items() if number // BLOCK != block}
             view = VectorClock({**known.blocks, block: self._barriers[block]}, others)
         else:
-            own = {each.number: each.stamp.ticks + 1 for each in come}
-            view = VectorClock(known.blocks, {**known.threads, **own})
-        for each in come:
-            each.view, each.woken = view, each is not thread
-            self._restamp(each, each.stamp.ticks + (mask is not None))
+            ticks = {arrived.number: arrived.stamp.ticks + 1 for arrived in come}
+            view = VectorClock(known.blocks, {**known.threads, **ticks})
+        for arrived in come:
+            arrived.view, arrived.woken = view, arrived is not thread
+            self._restamp(arrived, arrived.stamp.ticks + (mask is not None))
 
 
 def _group(thread: Thread, mask: int | None) -> tuple[int, int | None]:
@@ -455,9 +455,9 @@ class RaceDetector:
         """The remedy if threads write one element by one statement, such as `c[0] += 1`, which no barrier can order."""
         if race.first.atomic or race.second.atomic:
             return ""
-        here = [each for each in self.races.values() if each.array == race.array]
-        same = [each for each in here if each.is_of_writes and _line(each.first) == _line(each.second)]
-        if not {_line(race.first), _line(race.second)} <= {_line(each.first) for each in same}:
+        here = [other for other in self.races.values() if other.array == race.array]
+        same = [other for other in here if other.is_of_writes and _line(other.first) == _line(other.second)]
+        if not {_line(race.first), _line(race.second)} <= {_line(other.first) for other in same}:
             return ""
         name, _, index = race.where.removesuffix("]").rpartition("[")
         element = (
@@ -465,9 +465,9 @@ class RaceDetector:
         )
         line = _line(race.first)
         reads = any(
-            _line(access) == line and not access.writes for each in here for access in (each.first, each.second)
+            _line(access) == line and not access.writes for other in here for access in (other.first, other.second)
         )
-        if not reads and all(each.is_of_equal_stores for each in same if _line(each.first) == line):
+        if not reads and all(other.is_of_equal_stores for other in same if _line(other.first) == line):
             return f"many threads store the same value here: write {element}.store(…), or let one of them do it"
         return f"many threads write this element: write {element}.add(…) or another atomic, or let one of them do it"
 
@@ -587,7 +587,9 @@ def watched(work: Work, execution: Execution) -> Callable[..., None]:
 
     def launch(parameters: Any, arguments: Sequence[Argument], stopped: Callable[[], bool] | None = None) -> None:
         named = zip(names, arguments, strict=True)
-        memory = [region for name, given in named for region in regions(name, given.known.type, iter(given.views))]
+        memory = [
+            region for name, argument in named for region in regions(name, argument.known.type, iter(argument.views))
+        ]
         detector = RaceDetector(points, execution.shape.block, execution.shape.grid, memory)
         execution(parameters, arguments, stopped, detector.address)
         detector.finish()
@@ -602,8 +604,8 @@ def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:
             for i, element in enumerate(elements):
                 yield from regions(f"{name}[{i}]", element, views)
         case Struct(fields=fields):
-            for each in fields:
-                yield from regions(f"{name}.{each.name}", each.type, views)
+            for field in fields:
+                yield from regions(f"{name}.{field.name}", field.type, views)
         case Array() | Pointer():
             view = next(views)
             yield Region(name, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)

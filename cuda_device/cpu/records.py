@@ -114,10 +114,10 @@ class Record:
         """Loads each field into a value of its name."""
         return "".join(self.load(f"%{field}", pointer, field) for field in fields)
 
-    def store(self, value: str, pointer: str, field: str, at: str = "") -> str:
-        """Stores `value`; `at` names the address if the default name is already used."""
-        at = at or f"%to.{self.name[1:]}.{field}"
-        return self.address(at, pointer, field) + f"  store {self._type(field)} {value}, ptr {at}\n"
+    def store(self, value: str, pointer: str, field: str, address: str = "") -> str:
+        """Stores `value`; `address` names the address if the default name is already used."""
+        address = address or f"%to.{self.name[1:]}.{field}"
+        return self.address(address, pointer, field) + f"  store {self._type(field)} {value}, ptr {address}\n"
 
 
 INDEX = "%Index"

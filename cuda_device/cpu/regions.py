@@ -73,15 +73,15 @@ class LaneSlot:
 class Regions:
     """The regions of a kernel: all `slots`, those `live` at each wait, and the local arrays that are `kept` in the frame.
 
-    `places` are the numbers of the slots, by the addresses of the memory that holds the values within a region. With `in_loops`,
-    each region is a loop over lanes. If the kernel is `together`, these are all threads of a block, and the frame is that of the
-    block; otherwise they are those of a warp.
+    With `in_loops`, each region is a loop over lanes. If the kernel is `together`, these are all threads of a block, and the
+    frame is that of the block; otherwise they are those of a warp.
     """
 
     slots: list[LaneSlot]
     live: list[list[int]]
     kept: set[Value]
-    places: dict[Value, int]
+    slot_numbers: dict[Value, int]
+    """The numbers of the slots, by the addresses of the memory that holds the values within a region."""
     bytes: int
     in_loops: bool
     together: bool = False
@@ -96,13 +96,13 @@ class Regions:
     meetings: dict[int, Suspension] = field(default_factory=dict)
     """Regions before which threads that run together exchange operands."""
     ranges: dict[int, int] = field(default_factory=dict)
-    """Regions that only a range of threads executes, with the places of the ranges."""
+    """Regions that only a range of threads executes, with the numbers of the ranges."""
     limits: dict[int, int] = field(default_factory=dict)
     """Regions of the threads whose x is less than a number, a multiple of 32."""
     of_lanes: set[int] = field(default_factory=set)
     """Regions whose threads use their `lane_id`, as shuffles do."""
     ends: dict[int, int] = field(default_factory=dict)
-    """The regions after the ranges, by the places of the ranges."""
+    """The regions after the ranges, by the numbers of the ranges."""
 
     @property
     def count(self) -> int:
@@ -130,7 +130,7 @@ class Regions:
         """The distance of the frames of two warps: an odd number of cache lines, so that they do not compete for few lines."""
         return self.bytes | _ALIGN
 
-    def place(self, name: str, size: int, align: int) -> str:
+    def reserve(self, name: str, size: int, align: int) -> str:
         """Reserves memory for each lane in the frame; `name` is the address of the lane's own."""
         is_wide = align > _ALIGN  # more than the frame is aligned to
         slot = LaneSlot(self.bytes, size + align if is_wide else -(-size // align) * align, "")
@@ -145,16 +145,16 @@ class Regions:
   {name} = getelementptr inbounds i8, ptr {name}.memory, i64 {name}.missing
 """
 
-    def own(self, name: str, size: int, align: int, value: Value) -> str:
-        """The same for a local array that is kept in the frame; notes the names of memory for slots."""
-        if value in self.places:
-            self.names[self.places[value]] = name
-        return self.place(name, size, align) if value in self.kept else ""
+    def reserve_local(self, name: str, size: int, align: int, value: Value) -> str:
+        """Reserves the memory of a local array if it is kept in the frame; notes the names of memory for slots."""
+        if value in self.slot_numbers:
+            self.names[self.slot_numbers[value]] = name
+        return self.reserve(name, size, align) if value in self.kept else ""
 
     def prologue(self, memory: str) -> str:
         """The start of the kernel: its memory, and the jump to the region where it continues."""
-        places = " ".join(f"i32 {number}, label %region.{number}" for number in range(1, self.count))
-        return f"entry:\n{memory}  switch i32 %place, label %start [{places}]\nstart:\n"
+        regions = " ".join(f"i32 {number}, label %region.{number}" for number in range(1, self.count))
+        return f"entry:\n{memory}  switch i32 %place, label %start [{regions}]\nstart:\n"
 
     def leave(self, label: str) -> str:
         """The end of a region; the next one starts at `label`."""
@@ -177,15 +177,13 @@ class Regions:
         """Copies the values that are live at a wait to the slots, or back; uniform values to the memory `%out`, or from `%in`."""
         lines = []
         for index in self.live[number - 1]:
-            slot, at = self.slots[index], f"{prefix}.{index}"
-            source, target = (self.names[index], f"{at}.at") if common == "%out" else (f"{at}.at", self.names[index])
-            if slot.common:
-                lines.append(in_common(f"{at}.at", common, slot.offset))
-            else:
-                lines.append(self._element(f"{at}.at", slot))
-            marks = ["" if slot.common or each != f"{at}.at" else PARALLEL for each in (source, target)]
-            lines.append(f"  {at} = load {slot.type}, ptr {source}, align {slot.align}{marks[0]}\n")
-            lines.append(f"  store {slot.type} {at}, ptr {target}, align {slot.align}{marks[1]}\n")
+            slot, name, memory = self.slots[index], f"{prefix}.{index}", self.names[index]
+            address = f"{name}.at"
+            source, target = (memory, address) if common == "%out" else (address, memory)
+            lines.append(in_common(address, common, slot.offset) if slot.common else self._element(address, slot))
+            marks = [PARALLEL if pointer == address and not slot.common else "" for pointer in (source, target)]
+            lines.append(f"  {name} = load {slot.type}, ptr {source}, align {slot.align}{marks[0]}\n")
+            lines.append(f"  store {slot.type} {name}, ptr {target}, align {slot.align}{marks[1]}\n")
         return "".join(lines)
 
     def _element(self, result: str, slot: LaneSlot) -> str:
@@ -210,27 +208,27 @@ def split(module: Module, debug: bool = False, may_be_together: bool = True) -> 
         return module, None
     function, together, in_loops = divided
     live = _live(function)
-    own = {op.result for op in function.ops() if op.code is ops.LOCAL}
-    made = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
+    arrays = {op.result for op in function.ops() if op.code is ops.LOCAL}
+    defined = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
     cheap, shared = _cheap(function, set()), set[Value]()
     if together:
-        shared = {v for v in made if v not in together.varying and v not in cheap} - own - {*function.params}
+        shared = {v for v in defined if v not in together.varying and v not in cheap} - arrays - {*function.params}
         cheap = _cheap(function, shared)
     for values in live.values():
         values.update(*(_roots(value, cheap, shared) for value in [*values]))
     crossing = set[Value]().union(*live.values())
-    spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
-    places = {value: index for index, value in enumerate(spilled)}
+    spilled = [value for value in defined if value in crossing and value not in cheap and value not in arrays]
+    slot_numbers = {value: index for index, value in enumerate(spilled)}
     slots, end = _laid_out(spilled, together)
     waiting = [op for op in function.ops() if waits_at(op)]
-    spilling = _Spilling(function, crossing, cheap, places)
-    spilling.run()
+    spilling = _Spilling(function, crossing, cheap, slot_numbers)
+    spilling.spill()
     escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
-    found = Regions(
+    regions = Regions(
         slots,
-        live=[sorted(places[v] for v in live[op] if v in places) for op in waiting],
-        kept=own if escapes else own & crossing,
-        places={value: index for index, value in enumerate(spilling.memory)},
+        live=[sorted(slot_numbers[v] for v in live[op] if v in slot_numbers) for op in waiting],
+        kept=arrays if escapes else arrays & crossing,
+        slot_numbers={value: index for index, value in enumerate(spilling.memory)},
         bytes=end,
         in_loops=in_loops,
         together=together is not None,
@@ -239,10 +237,10 @@ def split(module: Module, debug: bool = False, may_be_together: bool = True) -> 
         of_lanes=_of_lanes(function) if together else set(),
     )
     functions = [function, *module.functions[1:]]
-    if found.by_row:
-        found.whole = replace(uniform.copied(module.main), name=f"{module.main.name}.whole", kernel=False)
-        functions.append(found.whole)
-    return Module(functions, module.links, module.losses), found
+    if regions.by_row:
+        regions.whole = replace(uniform.copied(module.main), name=f"{module.main.name}.whole", kernel=False)
+        functions.append(regions.whole)
+    return Module(functions, module.links, module.losses), regions
 
 
 def _divided(
@@ -257,7 +255,7 @@ def _divided(
         headers = early_checks.divide(function) if divides else set()
         if not (headers if divides else waits or back_edges(reverse_postorder(function.blocks[0]))):
             continue
-        together = uniform.find(function, headers | strided_loops.rewrite(function))
+        together = uniform.find_uniform(function, headers | strided_loops.rewrite(function))
         if together and uniform.count_of_regions(function, together) * count <= 4 * LARGEST:
             uniform.cut(function, together)
             return function, together, True
@@ -304,9 +302,9 @@ def _memory(type: Type | None) -> str:
 
 def _live(function: Function) -> dict[Op, set[Value]]:
     """The values that are live after each wait."""
-    given = set(function.params)
+    parameters = set(function.params)
     before: dict[Block, set[Value]] = {block: set() for block in function.blocks}
-    found: dict[Op, set[Value]] = {}
+    live_after: dict[Op, set[Value]] = {}
     changed = True
     while changed:
         changed = False
@@ -315,14 +313,14 @@ def _live(function: Function) -> dict[Op, set[Value]]:
             for op in reversed(block.ops):
                 live.difference_update(op.results)
                 if waits_at(op):
-                    found[op] = live - given
+                    live_after[op] = live - parameters
                 live.update(op.operands)
                 for edge in op.successors:
                     live.update(edge.arguments)
-            live.difference_update(block.params, given)
+            live.difference_update(block.params, parameters)
             if live != before[block]:
                 before[block], changed = live, True
-    return found
+    return live_after
 
 
 def _roots(value: Value, cheap: dict[Value, Op], common: set[Value]) -> set[Value]:
@@ -335,7 +333,7 @@ def _roots(value: Value, cheap: dict[Value, Op], common: set[Value]) -> set[Valu
 def _cheap(function: Function, common: set[Value]) -> dict[Value, Op]:
     """The values that are computed by few operations from parameters and uniform values, which need no slots for lanes."""
     cost = dict.fromkeys((*function.params, *common), 0)
-    found: dict[Value, Op] = {}
+    recomputed: dict[Value, Op] = {}
     changed = True
     while changed:
         changed = False
@@ -344,30 +342,33 @@ def _cheap(function: Function, common: set[Value]) -> dict[Value, Op]:
                 price = 1 + sum(cost[operand] for operand in op.operands)
                 if price <= _DEAREST:
                     copy = Op(op.code, list(op.operands), [op.result], dict(op.attributes), [], op.location)
-                    cost[op.result], found[op.result], changed = price, copy, True
-    return found
+                    cost[op.result], recomputed[op.result], changed = price, copy, True
+    return recomputed
 
 
 @dataclass(slots=True)
 class _Spilling:
-    """Changes a function so that the values of `places` are in memory, and `cheap` ones are recomputed where they are needed."""
+    """Changes a function so that the values with slots are in memory, and `cheap` ones are recomputed where they are needed."""
 
     function: Function
     crossing: set[Value]
     cheap: dict[Value, Op]
-    places: dict[Value, int]
+    slot_numbers: dict[Value, int]
     memory: list[Value] = field(default_factory=list)
     here: dict[Value, Value] = field(default_factory=dict)
     """The values defined, loaded or recomputed since the last wait or the start of the block, by the original values."""
     out: list[Op] = field(default_factory=list)
 
-    def run(self) -> None:
+    def spill(self) -> None:
+        """Changes the operations of all blocks."""
         entry = self.function.blocks[0]
-        made = [Op(ops.LOCAL, [], [Value(Ref(Space.LOCAL, v.type or BOOL))], {"count": 1, "align": _align(v.type)})
-                for v in self.places]  # fmt: skip
-        self.memory = [op.result for op in made]
+        allocations = []
+        for value in self.slot_numbers:
+            address = Value(Ref(Space.LOCAL, value.type or BOOL))
+            allocations.append(Op(ops.LOCAL, [], [address], {"count": 1, "align": _align(value.type)}))
+            self.memory.append(address)
         for block in self.function.blocks:
-            self.here, self.out = {}, list(made) if block is entry else []
+            self.here, self.out = {}, list(allocations) if block is entry else []
             self.define(block.params)
             for op in block.ops:
                 op.operands = [self.use(value) for value in op.operands]
@@ -382,17 +383,16 @@ class _Spilling:
     def define(self, values: list[Value]) -> None:
         for value in values:
             self.here[value] = value
-            if value in self.places:
-                self.out.append(
-                    Op(ops.STORE, [self.memory[self.places[value]], value], attributes={"align": _align(value.type)})
-                )
+            if value in self.slot_numbers:
+                slot = self.memory[self.slot_numbers[value]]
+                self.out.append(Op(ops.STORE, [slot, value], attributes={"align": _align(value.type)}))
 
     def use(self, value: Value, again: bool = False) -> Value:
         if value in self.here or not (again or value in self.crossing):
             return self.here.get(value, value)
         new = Value(value.type, value.hint, value.nonneg)
-        if value in self.places:
-            slot = self.memory[self.places[value]]
+        if value in self.slot_numbers:
+            slot = self.memory[self.slot_numbers[value]]
             self.out.append(Op(ops.LOAD, [slot], [new], {"align": _align(value.type)}))
         elif value in self.cheap:
             op = self.cheap[value]

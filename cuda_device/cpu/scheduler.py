@@ -68,16 +68,16 @@ class Verdict(enum.IntEnum):
 
 def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
     """Runs blocks until none is left or the launch must stop, a row of blocks per call if possible."""
-    at, block = array_at(Control, control), opened(control, static)
+    launch, block = array_at(Control, control), opened(control, static)
     if frame != 0:
         with_warps(block, frame)
-    alone = at[0].log != 0 or at[0].clusters != 0
+    alone = launch[0].log != 0 or launch[0].clusters != 0
     left, run, index = int64(0), int64(1), uint32x3(0, 0, 0)
     while not stopped(control):
         left, index = advance(control, left, run, index)
         if left <= 0:
             break
-        run = int64(1) if alone else min(left, int64(at[0].grid.x) - index.x)
+        run = int64(1) if alone else min(left, int64(launch[0].grid.x) - index.x)
         begin(block, index)
         call_row(function, block, run)
     dismiss(block)
@@ -86,75 +86,75 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
 def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
     """The same for threads that wait and take turns."""
     aside = local_array(INTERLEAVED, int64)
-    many = 0
+    waiting = 0
     block = with_threads(opened(control, static), resume, frame)
     left, index = int64(0), uint32x3(0, 0, 0)
     while not stopped(control):
-        visits = many == INTERLEAVED
+        visits = waiting == INTERLEAVED
         if not visits:
             left, index = advance(control, left, 1, index)
             if left > 0:
                 begin(block, index)
                 start(block, frame)
                 if not schedule(block):
-                    aside[many] = block
-                    many += 1
+                    aside[waiting] = block
+                    waiting += 1
                     block = with_threads(opened(control, static), resume, frame)
-                    visits = popc(many) == 1
-            elif many == 0:
+                    visits = popc(waiting) == 1
+            elif waiting == 0:
                 break
             else:
                 visits = True
         if visits:
-            many = visit(aside, many)
-    for i in range(many):
+            waiting = visit(aside, waiting)
+    for i in range(waiting):
         dismiss(aside[i])
     dismiss(block)
 
 
-def visit(aside: Any, many: Any) -> Any:
+def visit(aside: Any, waiting: Any) -> Any:
     """Runs each block that was put aside; returns how many are left."""
-    here = many
-    for i in range(many - 1, -1, -1):
+    left = waiting
+    for i in range(waiting - 1, -1, -1):
         if schedule(aside[i]):
             dismiss(aside[i])
-            here -= 1
-            aside[i] = aside[here]
-    if here == many:
+            left -= 1
+            aside[i] = aside[left]
+    if left == waiting:
         sched_yield()
-    return here
+    return left
 
 
 def advance(control: Any, left: Any, run: Any, index: Any) -> Any:
     """Moves on by `run` blocks, or to a new chunk; returns how many are left, or 0 or less, and the index of the first."""
-    at = array_at(Control, control)
+    launch = array_at(Control, control)
     if left > run:
         x, y, z = index.x + uint32(run), index.y, index.z
-        if x == at[0].grid.x:
+        if x == launch[0].grid.x:
             x = uint32(0)
             y += 1
-            if y == at[0].grid.y:
+            if y == launch[0].grid.y:
                 y = uint32(0)
                 z += 1
         return left - run, uint32x3(x, y, z)
-    first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
-    if at[0].clusters != 0 and first < at[0].blocks:
+    first = atomic_ref(launch["next"], 0).add(launch[0].chunk, "relaxed")
+    if launch[0].clusters != 0 and first < launch[0].blocks:
         return int64(1), in_cluster(control, first)
-    linear = uint64(permuted(control, first, at[0].blocks, 0))
-    line = linear // at[0].grid.x
-    plane = line // at[0].grid.y
-    left = min(at[0].blocks - first, at[0].chunk)
-    return left, uint32x3(uint32(linear % at[0].grid.x), uint32(line % at[0].grid.y), uint32(plane))
+    linear = uint64(permuted(control, first, launch[0].blocks, 0))
+    line = linear // launch[0].grid.x
+    plane = line // launch[0].grid.y
+    left = min(launch[0].blocks - first, launch[0].chunk)
+    return left, uint32x3(uint32(linear % launch[0].grid.x), uint32(line % launch[0].grid.y), uint32(plane))
 
 
-def in_cluster(control: Any, place: Any) -> Any:
-    """The index of a block by its place in an order in which the blocks of a cluster are consecutive."""
-    at = array_at(Control, control)
-    wide, high, deep = at[0].cluster_dim
+def in_cluster(control: Any, position: Any) -> Any:
+    """The index of a block by its position in an order in which the blocks of a cluster are consecutive."""
+    launch = array_at(Control, control)
+    wide, high, deep = launch[0].cluster_dim
     size = int64(wide * high * deep)
-    rank = uint32(place % size)
-    number = uint64(permuted(control, place // size, at[0].blocks // size, 0))
-    across, down = at[0].grid.x // wide, at[0].grid.y // high
+    rank = uint32(position % size)
+    number = uint64(permuted(control, position // size, launch[0].blocks // size, 0))
+    across, down = launch[0].grid.x // wide, launch[0].grid.y // high
     line = number // across
     return uint32x3(
         uint32(number % across) * wide + rank % wide,
@@ -163,12 +163,12 @@ def in_cluster(control: Any, place: Any) -> Any:
     )
 
 
-def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
-    """The block or warp, of `count`, at a place of the launch's order, which is permuted if the launch has a step and a seed."""
-    at = array_at(Control, control)
-    if at[0].step == 0 or place >= count:
-        return int64(place)
-    return int64((uint64(place) * uint64(at[0].step) + uint64(at[0].seed) + uint64(turn)) % uint64(count))
+def permuted(control: Any, position: Any, count: Any, turn: Any) -> Any:
+    """The block or warp, of `count`, at a position in the launch's order, which is permuted if the launch has a step."""
+    launch = array_at(Control, control)
+    if launch[0].step == 0 or position >= count:
+        return int64(position)
+    return int64((uint64(position) * uint64(launch[0].step) + uint64(launch[0].seed) + uint64(turn)) % uint64(count))
 
 
 # Blocks in memory
@@ -177,44 +177,44 @@ def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
 def opened(control: Any, static: Any) -> Any:
     """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
     block = allocate(Block.itemsize)
-    at, launch = array_at(Block, block), array_at(Control, control)
-    at[0].grid, at[0].size, at[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
-    at[0].dynamic_bytes, at[0].parameters = launch[0].dynamic_bytes, launch[0].parameters
-    at[0].block_rank, at[0].cluster = uint32(0), int64(0)
-    at[0].warps, at[0].threads, at[0].frames = int64(0), int64(0), int64(0)
-    at[0].control = control
-    at[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
+    record, launch = array_at(Block, block), array_at(Control, control)
+    record[0].grid, record[0].size, record[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
+    record[0].dynamic_bytes, record[0].parameters = launch[0].dynamic_bytes, launch[0].parameters
+    record[0].block_rank, record[0].cluster = uint32(0), int64(0)
+    record[0].warps, record[0].threads, record[0].frames = int64(0), int64(0), int64(0)
+    record[0].control = control
+    record[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
     shared = allocate(fixed + launch[0].dynamic_bytes)
-    at[0].shared = shared
-    at[0].dynamic = shared + fixed
-    at[0].base = frame_address()
-    at[0].watch = shadow_memory.watch_of(launch[0].log, fixed + launch[0].dynamic_bytes)
+    record[0].shared = shared
+    record[0].dynamic = shared + fixed
+    record[0].base = frame_address()
+    record[0].watch = shadow_memory.watch_of(launch[0].log, fixed + launch[0].dynamic_bytes)
     return block
 
 
 def with_warps(block: Any, bytes: Any) -> None:
     """Allocates the records of a block's warps, and its frames. The launch stops if there is not enough memory."""
-    at = array_at(Block, block)
-    at[0].warps, at[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
-    if at[0].frames == 0:
+    record = array_at(Block, block)
+    record[0].warps, record[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
+    if record[0].frames == 0:
         deadlock(block, Status.OUT_OF_MEMORY)
-    words = array_at(uint32, at[0].warps)
+    words = array_at(uint32, record[0].warps)
     for i in range(WARP_BYTES // 4 * warps_of(block)):
         words[i] = uint32(0)
 
 
 def with_threads(block: Any, resume: Any, frame: Any) -> Any:
     """Allocates the records of a block's threads and warps, and a frame for each warp, whose size is given."""
-    at = array_at(Block, block)
+    record = array_at(Block, block)
     with_warps(block, frame * warps_of(block))
-    count, warps = at[0].count, at[0].warps
+    count, warps = record[0].count, record[0].warps
     first = allocate(Thread.itemsize * int64(count))
-    at[0].threads, at[0].resume = first, resume
+    record[0].threads, record[0].resume = first, resume
     threads = array_at(Thread, first)
     for linear in range(count):
-        line = linear // at[0].size.x
-        threads[linear].index = uint32x3(linear % at[0].size.x, line % at[0].size.y, line // at[0].size.y)
+        line = linear // record[0].size.x
+        threads[linear].index = uint32x3(linear % record[0].size.x, line % record[0].size.y, line // record[0].size.y)
         threads[linear].linear = linear
         threads[linear].lane = linear % WARP_SIZE
         threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
@@ -226,27 +226,27 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
 
 def begin(block: Any, index: Any) -> None:
     """Sets the index of a block, and registers its shared memory with its cluster."""
-    at = array_at(Block, block)
-    at[0].index, at[0].cluster_idx = index, index
+    record = array_at(Block, block)
+    record[0].index, record[0].cluster_idx = index, index
     shadow_memory.begin_moment(block)
-    clusters = array_at(Control, at[0].control)[0].clusters
+    clusters = array_at(Control, record[0].control)[0].clusters
     if clusters != 0:
-        size = at[0].cluster_dim
+        size = record[0].cluster_dim
         cluster = uint32x3(index.x // size.x, index.y // size.y, index.z // size.z)
         rank = index.x % size.x + size.x * (index.y % size.y + size.y * (index.z % size.z))
-        line = cluster.y + at[0].grid.y // size.y * cluster.z
-        number = int64(cluster.x) + int64(at[0].grid.x // size.x) * int64(line)
-        record = clusters + 8 * number * (1 + size.x * size.y * size.z)
-        at[0].cluster_idx = cluster
-        at[0].block_rank, at[0].cluster = rank, record
-        array_at(int64, record)[1 + rank] = at[0].shared
+        line = cluster.y + record[0].grid.y // size.y * cluster.z
+        number = int64(cluster.x) + int64(record[0].grid.x // size.x) * int64(line)
+        cluster_record = clusters + 8 * number * (1 + size.x * size.y * size.z)
+        record[0].cluster_idx = cluster
+        record[0].block_rank, record[0].cluster = rank, cluster_record
+        array_at(int64, cluster_record)[1 + rank] = record[0].shared
 
 
 def start(block: Any, frame: Any) -> None:
     """Starts all threads of a block. The words at the start of a warp's frame are the regions where its lanes continue."""
-    at = array_at(Block, block)
+    record = array_at(Block, block)
     for w in range(warps_of(block)):
-        points = array_at(uint32, at[0].frames + frame * w)
+        points = array_at(uint32, record[0].frames + frame * w)
         for lane in range(WARP_SIZE):
             points[lane] = uint32(0)
         resume_lanes(block, w, lanes_of(block, w))
@@ -254,12 +254,12 @@ def start(block: Any, frame: Any) -> None:
 
 def dismiss(block: Any) -> None:
     """Frees the memory of a block."""
-    at = array_at(Block, block)
-    free(at[0].warps)
-    free(at[0].threads)
-    free(at[0].frames)
-    free(at[0].shared)
-    shadow_memory.free_watch(at[0].watch)
+    record = array_at(Block, block)
+    free(record[0].warps)
+    free(record[0].threads)
+    free(record[0].frames)
+    free(record[0].shared)
+    shadow_memory.free_watch(record[0].watch)
     free(block)
 
 
@@ -278,8 +278,8 @@ def lanes_of(block: Any, warp: Any) -> Any:
 
 def schedule(block: Any) -> Any:
     """Runs a block until all its threads have returned; False if those that yield seem to wait for another block."""
-    at = array_at(Block, block)
-    control, warps, many = at[0].control, at[0].warps, warps_of(block)
+    record = array_at(Block, block)
+    control, warps, warp_count = record[0].control, record[0].warps, warps_of(block)
     most = _PATIENCE if array_at(Control, control)[0].step == 0 else 1
     patience, before, turn = most, -1, int64(0)
     while not stopped(control):
@@ -289,15 +289,15 @@ def schedule(block: Any) -> Any:
             break
         if verdict == Verdict.TOGETHER:
             shadow_memory.begin_moment(block)
-            for place in range(many):
-                w = permuted(control, place, many, turn)
+            for position in range(warp_count):
+                w = permuted(control, position, warp_count, turn)
                 resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
             patience, before = most, -1
             continue
         progress = False
-        for place in range(many):
-            progress |= meetings.go_on(block, permuted(control, place, many, turn))
-        yields = turns(block, warps, many, turn)
+        for position in range(warp_count):
+            progress |= meetings.go_on(block, permuted(control, position, warp_count, turn))
+        yields = turns(block, warps, warp_count, turn)
         if yields == 0 and not progress:
             deadlock(block, Status.DEADLOCK)
             break
@@ -309,13 +309,13 @@ def schedule(block: Any) -> Any:
 
 
 def settle(block: Any) -> Any:
-    """Looks for a barrier at which all live threads wait, each warp at one place; joins the flags that they bring to it."""
-    at = array_at(Block, block)
-    warps, many = at[0].warps, warps_of(block)
+    """Looks for a barrier at which all live threads wait, those of each warp at one place; joins the flags that they bring."""
+    record = array_at(Block, block)
+    warps, warp_count = record[0].warps, warps_of(block)
     common = uint32(0)
     threads: Any = 0
     flags: Any = 0
-    for w in range(many):
+    for w in range(warp_count):
         warp = warps + WARP_BYTES * w
         greatest = most(row(warp, WORDS))
         if greatest != 0:
@@ -328,14 +328,14 @@ def settle(block: Any) -> Any:
             threads += popc(live)
     if common == 0:
         return Verdict.OVER
-    if array_at(Control, at[0].control)[0].checked != 0 and not together(block):
+    if array_at(Control, record[0].control)[0].checked != 0 and not together(block):
         deadlock(block, Status.DIVERGENT_BARRIER)
         return Verdict.MIXED
     if common != Suspension.BARRIER:
         result = flags
         if common != Suspension.COUNT:
             result = int(flags == threads) if common == Suspension.AND else int(flags != 0)
-        for w in range(many):
+        for w in range(warp_count):
             lows = row(warps + WARP_BYTES * w, LOWS)
             for lane in range(WARP_SIZE):
                 lows[lane] = result
@@ -344,17 +344,17 @@ def settle(block: Any) -> Any:
 
 def exchange(block: Any, kind: Any) -> None:
     """Exchanges the operands of the lanes of each warp, all of which wait at one operation."""
-    at = array_at(Block, block)
+    record = array_at(Block, block)
     for w in range(warps_of(block)):
-        meetings.exchange(at[0].warps + WARP_BYTES * w, lanes_of(block, w), uint32(0), kind)
+        meetings.exchange(record[0].warps + WARP_BYTES * w, lanes_of(block, w), uint32(0), kind)
 
 
 def together(block: Any) -> Any:
     """Whether all threads of the block wait at the same place; none has returned then."""
-    at = array_at(Block, block)
-    warps = at[0].warps
+    record = array_at(Block, block)
+    warps = record[0].warps
     word, same = array_at(uint32, warps)[0], True
-    for i in range(at[0].count):
+    for i in range(record[0].count):
         same &= word_of(warps, i) == word
     return same
 
@@ -364,12 +364,12 @@ def word_of(warps: Any, thread: Any) -> Any:
     return row(warps + WARP_BYTES * int64(thread // WARP_SIZE), WORDS)[thread % WARP_SIZE]
 
 
-def turns(block: Any, warps: Any, many: Any, turn: Any) -> Any:
+def turns(block: Any, warps: Any, warp_count: Any, turn: Any) -> Any:
     """Resumes each thread that has yielded once, unless the launch's schedule delays its warp; returns how many have yielded."""
     total: Any = 0
     control = array_at(Block, block)[0].control
-    for place in range(many):
-        w = permuted(control, place, many, turn)
+    for position in range(warp_count):
+        w = permuted(control, position, warp_count, turn)
         first = Suspension.YIELD << KIND_SHIFT
         yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
         total += popc(yielded)
@@ -380,24 +380,24 @@ def turns(block: Any, warps: Any, many: Any, turn: Any) -> Any:
 
 def delays(control: Any) -> Any:
     """Whether a schedule delays a warp, as it does half of the time."""
-    at = array_at(Control, control)
-    if at[0].step == 0:
+    launch = array_at(Control, control)
+    if launch[0].step == 0:
         return False
-    at[0].turns += 1
-    number = uint64(at[0].turns) * uint64(at[0].step) + uint64(at[0].seed)
+    launch[0].turns += 1
+    number = uint64(launch[0].turns) * uint64(launch[0].step) + uint64(launch[0].seed)
     return (number ^ number >> 9) & 1 == 1
 
 
 def deadlock(block: Any, status: Any) -> None:
     """Reports a block: its index, and where each of its threads waits."""
-    at = array_at(Block, block)
-    control = at[0].control
+    record = array_at(Block, block)
+    control = record[0].control
     if claim(control):
         launch = array_at(Control, control)
-        launch[0].report_block = at[0].index
+        launch[0].report_block = record[0].index
         waiting = array_at(uint32, control + _WAITING)
-        for i in range(at[0].count):
-            waiting[i] = word_of(at[0].warps, i)
+        for i in range(record[0].count):
+            waiting[i] = word_of(record[0].warps, i)
         publish(control, status)
 
 
@@ -411,6 +411,6 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
 }
 
 
-def text(symbol: str) -> str:
+def scheduler_text(symbol: str) -> str:
     """LLVM IR of a function that kernels call, such as `cuda_device.crew`."""
-    return host_code.text(*_ENTRIES[symbol.removeprefix("cuda_device.")], symbol)
+    return host_code.function_text(*_ENTRIES[symbol.removeprefix("cuda_device.")], symbol)

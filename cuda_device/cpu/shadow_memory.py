@@ -104,9 +104,9 @@ def begin_moment(block: Any) -> None:
 
 def number_of(block: Any) -> Any:
     """The number of a block in the grid, counted along x first."""
-    at = array_at(Block, block)
-    plane = int64(at[0].index.z) * at[0].grid.y + at[0].index.y
-    return plane * at[0].grid.x + at[0].index.x
+    record = array_at(Block, block)
+    plane = int64(record[0].index.z) * record[0].grid.y + record[0].index.y
+    return plane * record[0].grid.x + record[0].index.x
 
 
 # Events
@@ -114,12 +114,12 @@ def number_of(block: Any) -> Any:
 
 def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
     """Reports an event of a thread to the race detector. The launch has one worker, so this needs no atomic operations."""
-    own = array_at(Thread, thread)
-    block = array_at(Block, own[0].block)
+    record = array_at(Thread, thread)
+    block = array_at(Block, record[0].block)
     watch = array_at(Watch, block[0].watch)
     log = array_at(Log, watch[0].log)
     if log[0].kinds == 0:
-        append(watch[0].log, number_of(own[0].block), own[0].linear, place, value, done)
+        append(watch[0].log, number_of(record[0].block), record[0].linear, place, value, done)
         return
     number = array_at(int64, log[0].kinds)[place]
     kind, size, shared = number & _KIND_MASK, number >> _BYTES_SHIFT, number & _SHARED != 0
@@ -127,12 +127,12 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         value, shared = value - block[0].shared, True
     if kind == CAS:
         kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
-    owner = int64(0) if shared else number_of(own[0].block)
-    actor = owner << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
+    owner = int64(0) if shared else number_of(record[0].block)
+    actor = owner << _BLOCK_SHIFT | _PRESENT | int64(record[0].linear)
     time, end = watch[0].moment << _MOMENT_SHIFT | int64(place), value + size
     while value < end:
         cell, unit = cell_of(block[0].watch, value, shared)
-        check(own[0].block, cell, value - BELOW if shared else value, actor, time, kind, done)
+        check_access(record[0].block, cell, value - BELOW if shared else value, actor, time, kind, done)
         value += unit
 
 
@@ -175,7 +175,7 @@ def cell_of(watch_address: Any, value: Any, shared: Any) -> Any:
     return pages[entry + 1] + CELL_BYTES * ((value & (PAGE - 1)) >> shift), int64(1) << shift
 
 
-def check(block: Any, cell_address: Any, address: Any, actor: Any, time: Any, kind: Any, done: Any) -> None:
+def check_access(block: Any, cell_address: Any, address: Any, actor: Any, time: Any, kind: Any, done: Any) -> None:
     """Reports a race of an access with one in a cell, and adds the access to the cell."""
     cell = array_at(int64, cell_address)
     slot = racing_slot(cell, actor, time, kind)

@@ -31,10 +31,10 @@ class _Counter:
 def rewrite(function: Function) -> set[Block]:
     """Rewrites the loops of a kernel whose threads run together; returns their headers."""
     headers, loops = set[Block](), natural_loops(reverse_postorder(function.blocks[0]))
-    flow, found = analysed(function)
-    for loop in loops if runs_together(function, flow, found) else []:
+    flow, uniform = analysed(function)
+    for loop in loops if runs_together(function, flow, uniform) else []:
         values = Definitions(function)
-        counter = _counter(loop, values, found)
+        counter = _counter(loop, values, uniform)
         if counter is not None:
             _align(function, loop, counter, values)
             headers.add(loop.header)
@@ -49,10 +49,10 @@ def _made_by(values: Definitions, value: Value, code: ops.OpDef, **attributes: o
     return maker.operands
 
 
-def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None:
+def _counter(loop: Loop, values: Definitions, uniform: Uniform) -> _Counter | None:
     """The counter of a loop over a `range` with a uniform step, which starts at x plus a uniform value; None for other loops."""
     header = loop.header
-    if not _tests_first(loop) or loop.entries[0][0] in found.divergent:
+    if not _tests_first(loop) or loop.entries[0][0] in uniform.divergent:
         return None
     compared = _made_by(values, header.terminator.operands[0], ops.COMPARE, op="<")
     if not compared or compared[0] not in header.params:
@@ -65,8 +65,8 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
     step = added[1]
     if values.constant(step) is not None:
         return None  # it may have few iterations
-    moving = [(value, factor) for value, factor in values.terms(start) if value in found.varying]
-    if {stop, step} & found.varying or [factor for _, factor in moving] != [1]:
+    moving = [(value, factor) for value, factor in values.terms(start) if value in uniform.varying]
+    if {stop, step} & uniform.varying or [factor for _, factor in moving] != [1]:
         return None
     if not is_x(moving[0][0], values) or not all(map(_is_nonneg, (start, step))):
         return None
@@ -96,9 +96,9 @@ def _tests_first(loop: Loop) -> bool:
 
 def _is_used_behind(variable: Value, loop: Loop, function: Function) -> bool:
     """Whether code behind the loop uses its variable or what the header computes. The rewrite changes their last values."""
-    own = {variable, *(value for op in loop.header.ops for value in op.results)}
+    header_values = {variable, *(value for op in loop.header.ops for value in op.results)}
     behind = Function("", [block for block in function.blocks if block not in loop.blocks], function.level)
-    return not own.isdisjoint(used(behind) | {*loop.header.successors[1].arguments})
+    return not header_values.isdisjoint(used(behind) | {*loop.header.successors[1].arguments})
 
 
 def _align(function: Function, loop: Loop, counter: _Counter, values: Definitions) -> None:
@@ -111,9 +111,9 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     end, build = entry.ops.pop(), Builder(entry, location)
     terms: list[Bound] = [(value, factor) for value, factor in values.terms(counter.start) if not is_x(value, values)]
     begin, stop, step = total(build, terms), total(build, [(counter.stop, 1)]), total(build, [(counter.step, 1)])
-    places = [lane_memory(build, params[i].type) for i in kept]
-    for i, place in zip(kept, places, strict=True):
-        build.effect(ops.STORE, place, first.arguments[i])
+    memories = [lane_memory(build, params[i].type) for i in kept]
+    for i, memory in zip(kept, memories, strict=True):
+        build.effect(ops.STORE, memory, first.arguments[i])
     entry.ops.append(end)
     first.arguments = [begin]
 
@@ -134,8 +134,8 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     build = Builder(guard, location)
     build.branch(build.op(ops.COMPARE, BOOL, variable, counter.stop, op="<"), Edge(body, []), Edge(again, []))
     stores = Builder(Block(), location)
-    for i, place in zip(kept, places, strict=True):
-        stores.effect(ops.STORE, place, back.arguments[i])
+    for i, memory in zip(kept, memories, strict=True):
+        stores.effect(ops.STORE, memory, back.arguments[i])
     stores.jump(again)
     back.block, back.arguments = stores.block, []
     build = Builder(again, location)
@@ -143,9 +143,11 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     new = (*(loop.blocks - {header}), stores.block)
     for block, edge, users in ((body, inside, new), (past, behind, None)):
         build = Builder(block, location)
-        loaded = {params[i]: build.op(ops.LOAD, params[i].type, place) for i, place in zip(kept, places, strict=True)}
+        loaded = {
+            params[i]: build.op(ops.LOAD, params[i].type, memory) for i, memory in zip(kept, memories, strict=True)
+        }
         build.jump(edge.block, *edge.arguments)
-        others = [each for each in function.blocks if each not in loop.blocks] if users is None else list(users)
+        others = [other for other in function.blocks if other not in loop.blocks] if users is None else list(users)
         part = Function("", [*others, block], function.level)
         substitute(part, loaded)
     function.blocks = reverse_postorder(function.blocks[0])

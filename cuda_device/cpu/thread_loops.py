@@ -83,7 +83,7 @@ class LoopedKernel:
         return self.regions is None or self.regions.by_row
 
 
-def text(kernel: LoopedKernel, shared_bytes: int) -> str:
+def thread_loops_text(kernel: LoopedKernel, shared_bytes: int) -> str:
     """The functions that run the threads of a kernel. `shared_bytes` is the size of a block's static shared memory."""
     regions = kernel.regions
     if regions is None or regions.together:
@@ -206,12 +206,12 @@ finished:
 
 def _planes(start: str, row: str, latch: str = "") -> str:
     """The loops over z and y around the text `row`, up to the label `z.end`. `%row.first` is the row's first thread."""
-    each = f"""\
+    row_body = f"""\
   %row = add nuw nsw i32 %plane.rows, %y
   %row.first = mul nuw nsw i32 %row, %size.x
 {_store(y="%y")}{row}"""
     rows = f"  %plane.rows = mul nuw nsw i32 %z, %size.y\n{_store(z='%z')}"
-    rows += _loop("y", "z.loop", "0", "%size.y", each, latch=latch)
+    rows += _loop("y", "z.loop", "0", "%size.y", row_body, latch=latch)
     return _loop("z", start, "0", "%size.z", rows, latch="y.end")
 
 
@@ -274,8 +274,8 @@ def _onwards(number: int, regions: Regions) -> str:
     if number in regions.ranges:
         end = regions.ends.get(regions.ranges[number])
         return _unless_stopped(n, "over" if end is None else f"region.{end}")
-    labels = {each: "exchange" if each in regions.meetings else "region" for each in range(1, regions.count)}
-    cases = " ".join(f"i32 {each}, label %{label}.{each}" for each, label in labels.items())
+    labels = {region: "exchange" if region in regions.meetings else "region" for region in range(1, regions.count)}
+    cases = " ".join(f"i32 {region}, label %{label}.{region}" for region, label in labels.items())
     return f"""\
 {_copy("%out", "%in", n)}{_unless_stopped(n, f"choose{n}")}\
 choose{n}:
@@ -369,7 +369,7 @@ def _thread(kernel: LoopedKernel, number: int | str) -> str:
     """`@cuda_device.thread.N`, which runs one thread of a region."""
     regions, call = kernel.regions, f"  call void @{kernel.symbol}(ptr %thread{kernel.arguments})\n"
     if regions and number != "whole":
-        given = f"ptr %thread, i32 {number}, ptr %frames, i64 %wide, ptr %in, ptr %out"
+        arguments = f"ptr %thread, i32 {number}, ptr %frames, i64 %wide, ptr %in, ptr %out"
         call = f"""\
   %wide = zext nneg i32 %{"x" if regions.by_row else "linear"} to i64
   %warp.first = sub nuw nsw i32 %linear, %lane
@@ -377,7 +377,7 @@ def _thread(kernel: LoopedKernel, number: int | str) -> str:
   %warp.at = getelementptr inbounds i8, ptr %warps, i32 %warp.offset
   %state = getelementptr inbounds i32, ptr %warp.at, i32 %lane
 {_store(state="%state")}{_copy("%in", "%out")}{in_common("%next", "%out", NEXT)}\
-  %place = call i32 @{kernel.symbol}({given}{kernel.arguments}) alwaysinline
+  %place = call i32 @{kernel.symbol}({arguments}{kernel.arguments}) alwaysinline
   store i32 %place, ptr %next
 """
     record = _store(x="%x", linear="%linear", lane="%lane", lanes="%lanes")
@@ -463,13 +463,13 @@ def _report() -> str:
     loads = "".join(BLOCK.load(f"%block.{axis}", "%block", f"index.{axis}") for axis in _AXES)
     loads += "".join(THREAD.load(f"%thread.{axis}", "%thread", f"index.{axis}") for axis in _AXES)
     indices = "".join(f", i32 %{kind}.{axis}" for kind in ("block", "thread") for axis in _AXES)
-    own = "i32 %status, i32 %place, i64 %first, i64 %second"
+    parameters = "i32 %status, i32 %place, i64 %first, i64 %second"
     return f"""\
 declare void @cuda_device.keep(ptr{", i32" * 8}, i64, i64)
 
-define internal void @cuda_device.report(ptr %thread, {own}) nounwind alwaysinline {{
+define internal void @cuda_device.report(ptr %thread, {parameters}) nounwind alwaysinline {{
 {THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "control")}{loads}\
-  call void @cuda_device.keep(ptr %control{indices}, {own})
+  call void @cuda_device.keep(ptr %control{indices}, {parameters})
   ret void
 }}
 """

@@ -74,22 +74,22 @@ _WAITS = (Event.ARRIVE, Event.LEAVE)
 _SHARED = (Space.GLOBAL, Space.SHARED, Space.GENERIC)
 
 
-def run(module: Module, launch_facts: bool) -> Module:
+def add_events(module: Module, launch_facts: bool) -> Module:
     """Changes the functions of a device-level module, before `inline`, and returns it."""
     places = count()
     constant = points_to.only_read(module) if launch_facts else set[Value]()
     for function in module.functions:
         for block in function.blocks:
             block.ops = [
-                each
+                traced
                 for op in block.ops
-                for each in ([op] if op.operands and op.operands[0] in constant else _traced(op, places))
+                for traced in ([op] if op.operands and op.operands[0] in constant else _traced(op, places))
             ]
     return module
 
 
 def points(module: Module) -> dict[int, TracePoint]:
-    """The events that `run` added, by their numbers."""
+    """The events that `add_events` added, by their numbers."""
     return {op.attributes["place"]: _point(op) for op in module.ops() if op.code is ops.TRACE}
 
 
@@ -116,8 +116,9 @@ def drop_waits(module: Module) -> Module:
 
 
 def _point(op: Op) -> TracePoint:
-    said = op.attributes
-    event, order = Event(said["event"]), (Order(said.get("memory", "relaxed")), Scope(said.get("scope", "system")))
+    attributes = op.attributes
+    event = Event(attributes["event"])
+    order = Order(attributes.get("memory", "relaxed")), Scope(attributes.get("scope", "system"))
     type = op.operands[0].type if op.operands else None
     if not isinstance(type, Ref):
         return TracePoint(event, op.location, 0, False, *order)
@@ -171,13 +172,13 @@ def _is_in_memory(op: Op) -> tuple[list[Op], list[Value]]:
         return [], []
     old = Value(value.type)
     load = Op(ops.LOAD, [reference], [old], dict(op.attributes), [], op.location)
-    made, same = _same_bits(op, old, value)
-    return [load, *made], [same]
+    operations, same = _same_bits(op, old, value)
+    return [load, *operations], [same]
 
 
 def _same_bits(op: Op, *numbers: Value) -> tuple[list[Op], Value]:
     """Operations that compute whether two numbers have the same bits, and their result."""
-    made: list[Op] = []
+    operations: list[Op] = []
     sides = [*numbers]
     number = sides[0].type
     assert isinstance(number, Number)
@@ -185,7 +186,7 @@ def _same_bits(op: Op, *numbers: Value) -> tuple[list[Op], Value]:
         bits = Number(UINT32.kind, number.bits)
         for i, side in enumerate(sides):
             sides[i] = Value(bits)
-            made.append(Op(ops.BITS, [side], [sides[i]], {}, [], op.location))
+            operations.append(Op(ops.BITS, [side], [sides[i]], {}, [], op.location))
     done = Value(BOOL)
-    made.append(Op(ops.COMPARE, sides, [done], {"op": "=="}, [], op.location))
-    return made, done
+    operations.append(Op(ops.COMPARE, sides, [done], {"op": "=="}, [], op.location))
+    return operations, done

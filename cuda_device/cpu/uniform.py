@@ -80,35 +80,35 @@ Bound = tuple[Value, int] | int
 """A term of a sum: a number, or a value multiplied by 1 or -1."""
 
 
-def find(function: Function, headers: set[Block]) -> Uniform | None:
+def find_uniform(function: Function, headers: set[Block]) -> Uniform | None:
     """Analyses a kernel; None if its threads may wait at different places.
 
     Also None for a kernel that does not wait, unless it has loops that gain from running around the threads of a row, such as
     those with these `headers`.
     """
-    flow, found = analysed(function)
-    if not runs_together(function, flow, found):
+    flow, uniform = analysed(function)
+    if not runs_together(function, flow, uniform):
         return None
     values, waits = Definitions(function), _waiting(function) | headers
-    waits |= _loops(function, values, found)
+    waits |= _loops(function, values, uniform)
     if not waits:
         return None
-    whole = {each.block for each in found.warps}
+    whole = {thread_range.block for thread_range in uniform.warps}
     for block in function.blocks:
-        if block in whole or block in found.divergent or not flow.decides(block):
+        if block in whole or block in uniform.divergent or not flow.decides(block):
             continue
         if waits & flow.between(block):
-            assert block.terminator.operands[0] not in found.varying
-            found.cuts.append(block)
+            assert block.terminator.operands[0] not in uniform.varying
+            uniform.cuts.append(block)
         else:
-            found.ranges += _ranges(block, flow, values, found.varying)
-    return found
+            uniform.ranges += _ranges(block, flow, values, uniform.varying)
+    return uniform
 
 
-def runs_together(function: Function, flow: Flow, found: Uniform) -> bool:
+def runs_together(function: Function, flow: Flow, uniform: Uniform) -> bool:
     """Whether all threads of a block reach the same waits, and each wait is for all threads of the block or warp."""
     waits, values = _waiting(function), Definitions(function)
-    leads_on = waits <= flow.after.keys() and not waits & found.divergent
+    leads_on = waits <= flow.after.keys() and not waits & uniform.divergent
     return leads_on and all(_is_for_all(op, values) for op in function.ops())
 
 
@@ -119,11 +119,11 @@ def _waiting(function: Function) -> set[Block]:
 def analysed(function: Function) -> tuple[Flow, Uniform]:
     """The control flow of a kernel, and what is uniform in it."""
     flow, waits, values = Flow(function), _waiting(function), Definitions(function)
-    found = _spread(function, flow, Uniform(not waits))
-    for block in function.blocks if waits & found.divergent else []:
-        ranges = _ranges(block, flow, values, found.varying) if flow.decides(block) else []
-        found.warps += [each for each in ranges if waits & each.between and _has_whole_warps(each, values)]
-    return flow, _spread(function, flow, Uniform(not waits, warps=found.warps)) if found.warps else found
+    uniform = _spread(function, flow, Uniform(not waits))
+    for block in function.blocks if waits & uniform.divergent else []:
+        ranges = _ranges(block, flow, values, uniform.varying) if flow.decides(block) else []
+        uniform.warps += [r for r in ranges if waits & r.between and _has_whole_warps(r, values)]
+    return flow, _spread(function, flow, Uniform(not waits, warps=uniform.warps)) if uniform.warps else uniform
 
 
 PLAIN = PURE | {ops.REGISTER}
@@ -166,10 +166,10 @@ def _first_branches(main: Function) -> Iterator[tuple[Block, int]]:
         block = edge.block
 
 
-def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
+def _has_whole_warps(thread_range: ThreadRange, values: Definitions) -> bool:
     """Whether a range consists of whole warps, and contains no barrier of the block."""
-    first, end = (_constant(parts, values) for parts in found.bounds)
-    codes = {op.code for block in found.between for op in block.ops}
+    first, end = (_constant(parts, values) for parts in thread_range.bounds)
+    codes = {op.code for block in thread_range.between for op in block.ops}
     is_whole = first == 0 and end is not None and end > 0 and end % WARP_SIZE == 0
     return is_whole and codes.isdisjoint(_BARRIERS)
 
@@ -227,7 +227,7 @@ def _bounds(
     if b.type.bits > 32 and (sign not in ("<", ">=") or any(factor < 0 for _, factor in terms)):
         return None  # The sum may have no room.
     limit: list[Bound] = [(b, 1), *((value, -factor) for value, factor in terms if (value, factor) not in moving)]
-    found: dict[str, tuple[list[Bound], list[Bound]]] = {
+    ranges: dict[str, tuple[list[Bound], list[Bound]]] = {
         "<": ([0], limit),
         "<=": ([0], [*limit, 1]),
         ">": ([*limit, 1], [MAXIMUM_THREADS]),
@@ -235,8 +235,8 @@ def _bounds(
         "==": (limit, [*limit, 1]),
     }
     if share == 1:
-        return found[sign]
-    ends = [_constant(parts, values) for parts in found[sign]]
+        return ranges[sign]
+    ends = [_constant(parts, values) for parts in ranges[sign]]
     first, end = (None if n is None else min(max(n * share, 0), MAXIMUM_THREADS) for n in ends)
     return None if first is None or end is None else ([first], [end])
 
@@ -268,7 +268,7 @@ _MOST_CARRIED = 8
 _SHORT = 32
 
 
-def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block]:
+def _loops(function: Function, values: Definitions, uniform: Uniform) -> set[Block]:
     """The headers of innermost uniform loops in which neighbouring threads access neighbouring elements.
 
     Such a loop becomes a loop around the threads, which LLVM vectorises, even if it could not vectorise the loop of one thread.
@@ -276,21 +276,21 @@ def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block
     loops = natural_loops(reverse_postorder(function.blocks[0]))
     headers = {loop.header for loop in loops}
     innermost = [loop for loop in loops if not headers & (loop.blocks - {loop.header})]
-    return {loop.header for loop in innermost if _gains(loop, values, found)}
+    return {loop.header for loop in innermost if _gains(loop, values, uniform)}
 
 
-def _gains(loop: Loop, values: Definitions, found: Uniform) -> bool:
+def _gains(loop: Loop, values: Definitions, uniform: Uniform) -> bool:
     """Whether an innermost loop is worth a loop around the threads."""
     end = loop.header.terminator
-    if end.code is not ops.BRANCH or end.operands[0] in found.varying:
+    if end.code is not ops.BRANCH or end.operands[0] in uniform.varying:
         return False  # threads may leave it at different times
-    if not loop.ends_at_header or found.divergent & loop.blocks:
+    if not loop.ends_at_header or uniform.divergent & loop.blocks:
         return False  # threads may take different ways through it
     if len(loop.header.params) > _MOST_CARRIED:
         return False  # each of these values needs a slot, which is stored and loaded in each iteration
     if _is_short(loop, values):
         return False  # LLVM unrolls it
-    return all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)
+    return all(_is_side_by_side(op, values, uniform.varying) for block in loop.blocks for op in block.ops)
 
 
 def _is_short(loop: Loop, values: Definitions) -> bool:
@@ -298,7 +298,7 @@ def _is_short(loop: Loop, values: Definitions) -> bool:
     maker = values.makers.get(loop.header.terminator.operands[0])
     bounds = maker.operands if maker is not None else []
     starts = [argument for _, edge in loop.entries for argument in edge.arguments]
-    return all(any(values.constant(each) in range(_SHORT + 1) for each in side) for side in (bounds, starts))
+    return all(any(values.constant(term) in range(_SHORT + 1) for term in side) for side in (bounds, starts))
 
 
 def _is_side_by_side(op: Op, values: Definitions, varying: set[Value]) -> bool:
@@ -361,8 +361,8 @@ class Flow:
         mirror = {block: Block() for block in (self.end, *function.blocks)}
         edges: dict[Block, list[Edge]] = {block: [] for block in mirror}
         for block in function.blocks:
-            for each in self.following(block) or [self.end]:
-                edges[each].append(Edge(mirror[block], []))
+            for successor in self.following(block) or [self.end]:
+                edges[successor].append(Edge(mirror[block], []))
         for block, image in mirror.items():
             image.ops.append(Op(ops.JUMP, successors=edges[block]))
         images = {image: block for block, image in mirror.items()}
@@ -379,35 +379,35 @@ class Flow:
 
     def between(self, block: Block) -> set[Block]:
         """The blocks from a branch to the place where its ways meet."""
-        found, todo, meets = set[Block](), self.following(block), self.after.get(block)
+        blocks, todo, meets = set[Block](), self.following(block), self.after.get(block)
         while todo:
-            each = todo.pop()
-            if each is not meets and each not in found:
-                found.add(each)
-                todo += self.following(each)
-        return found
+            current = todo.pop()
+            if current is not meets and current not in blocks:
+                blocks.add(current)
+                todo += self.following(current)
+        return blocks
 
 
-def _spread(function: Function, flow: Flow, found: Uniform) -> Uniform:
+def _spread(function: Function, flow: Flow, uniform: Uniform) -> Uniform:
     """Finds the values that differ between threads, and the blocks that only some threads may execute."""
     size = -1
-    while size != (size := len(found.varying) + len(found.divergent)):
-        _spread_once(function, flow, found)
-    return found
+    while size != (size := len(uniform.varying) + len(uniform.divergent)):
+        _spread_once(function, flow, uniform)
+    return uniform
 
 
-def _spread_once(function: Function, flow: Flow, found: Uniform) -> None:
-    varying, joins, whole = found.varying, set[Block](), {each.block for each in found.warps}
+def _spread_once(function: Function, flow: Flow, uniform: Uniform) -> None:
+    varying, joins, whole = uniform.varying, set[Block](), {thread_range.block for thread_range in uniform.warps}
     for block in function.blocks:
         if flow.decides(block) and block not in whole and block.terminator.operands[0] in varying:
             between = flow.between(block)
-            found.divergent |= between
+            uniform.divergent |= between
             joins |= {*between, flow.after.get(block, flow.end)}
     for block in function.blocks:
         if block in joins:
             varying.update(block.params)
         for op in block.ops:
-            if not _is_uniform(op, varying, found.by_row):
+            if not _is_uniform(op, varying, uniform.by_row):
                 varying.update(op.results)
             for edge in op.successors:
                 pairs = zip(edge.block.params, edge.arguments, strict=True)
@@ -432,13 +432,13 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
 
 def stretches(function: Function, ends: Callable[[Op], bool]) -> list[list[Op]]:
     """The operations on all paths from the entry, and from each operation that `ends` a stretch, to the next such operation."""
-    starts = [(block, at + 1) for block in function.blocks for at, op in enumerate(block.ops) if ends(op)]
+    starts = [(block, index + 1) for block in function.blocks for index, op in enumerate(block.ops) if ends(op)]
     reached = list[list[Op]]()
     for start in [(function.blocks[0], 0), *starts]:
         stretch, todo, seen = list[Op](), [start], set[Block]()
         while todo:
-            block, at = todo.pop()
-            for op in block.ops[at:]:
+            block, index = todo.pop()
+            for op in block.ops[index:]:
                 stretch.append(op)
                 if ends(op):
                     break
@@ -458,7 +458,7 @@ def drop_ordered_reads(module: Module) -> Module:
     function = module.main
     if any(_is_in(Space.GENERIC, op) for op in module.ops()) or not runs_together(function, *analysed(function)):
         return module
-    calls_write = any(_writes_shared(op) for each in module.functions[1:] for op in each.ops())
+    calls_write = any(_writes_shared(op) for callee in module.functions[1:] for op in callee.ops())
     kept = set[Op]()
     for stretch in stretches(function, lambda op: op.code in _BARRIERS):
         if any(_writes_shared(op) or (calls_write and op.code is ops.CALL) for op in stretch):
@@ -482,24 +482,24 @@ def _writes_shared(op: Op) -> bool:
     return _is_in(Space.SHARED, op) and not _reads(op)
 
 
-def cut(function: Function, found: Uniform) -> None:
+def cut(function: Function, uniform: Uniform) -> None:
     """Inserts the cuts and ranges, and replaces the shuffles."""
     known = {value for op in function.ops() for value in op.results}
     values = Definitions(function)
-    limits = [(each, _constant(each.bounds[1], values)) for each in found.warps]
-    for number, each in enumerate((*found.ranges, *found.warps), 1):
-        added = _separate(function, each, number if each in found.ranges else 0)
-        for whole in found.warps:
-            whole.between |= added if each is not whole and each.block in whole.between else set()
-    for block in found.cuts:
-        at = function.blocks.index(block) + 1
+    limits = [(thread_range, _constant(thread_range.bounds[1], values)) for thread_range in uniform.warps]
+    for number, thread_range in enumerate((*uniform.ranges, *uniform.warps), 1):
+        added = _separate(function, thread_range, number if thread_range in uniform.ranges else 0)
+        for whole in uniform.warps:
+            whole.between |= added if thread_range is not whole and thread_range.block in whole.between else set()
+    for block in uniform.cuts:
+        position = function.blocks.index(block) + 1
         for edge in block.successors:
             build = Builder(Block(), block.terminator.location)
             build.effect(ops.YIELD, kind=CUT)
             build.jump(edge.block, *edge.arguments)
             edge.block, edge.arguments = build.block, []
-            function.blocks.insert(at, build.block)
-            for whole in found.warps:
+            function.blocks.insert(position, build.block)
+            for whole in uniform.warps:
                 whole.between |= {build.block} if block in whole.between else set()
     values = Definitions(function)
     for block in function.blocks:
@@ -512,35 +512,35 @@ def cut(function: Function, found: Uniform) -> None:
                 _read_lane(op, values, Builder(block, op.location), again)
             else:
                 block.ops.append(op)
-    found.varying |= {value for op in function.ops() for value in op.results} - known
+    uniform.varying |= {value for op in function.ops() for value in op.results} - known
     for whole, limit in limits:
         for op in (op for block in whole.between for op in block.ops if waits_at(op)):
             op.attributes = {**op.attributes, LIMIT: limit}
 
 
-def _separate(function: Function, found: ThreadRange, number: int) -> set[Block]:
+def _separate(function: Function, thread_range: ThreadRange, number: int) -> set[Block]:
     """Replaces a branch by a range; returns the new blocks. Ranges of warps have the number 0."""
-    block, location = found.block, found.block.terminator.location
+    block, location = thread_range.block, thread_range.block.terminator.location
     del block.ops[-1]
     build, inside = Builder(block, location), Builder(Block(), location)
-    bounds = [total(build, parts) for parts in found.bounds] if number else []
+    bounds = [total(build, parts) for parts in thread_range.bounds] if number else []
     build.jump(inside.block)
     inside.effect(ops.YIELD, *bounds, kind=RANGE if number else CUT, place=number)
-    inside.jump(found.inside.block)
+    inside.jump(thread_range.inside.block)
     added = [inside.block]
     if not number:
-        found.between.add(inside.block)
-    if found.end is not None:
+        thread_range.between.add(inside.block)
+    if thread_range.end is not None:
         after = Builder(Block(), location)
         after.effect(ops.YIELD, kind=CUT, place=number)
-        after.jump(found.end)
+        after.jump(thread_range.end)
         added.append(after.block)
-        for each in found.between:
-            for edge in each.successors:
-                if edge.block is found.end:
+        for inner in thread_range.between:
+            for edge in inner.successors:
+                if edge.block is thread_range.end:
                     edge.block = after.block
-    at = function.blocks.index(block) + 1
-    function.blocks[at:at] = added
+    position = function.blocks.index(block) + 1
+    function.blocks[position:position] = added
     return set(added)
 
 
@@ -571,10 +571,10 @@ def _read_lane(op: Op, values: Definitions, build: Builder, again: dict[Value, V
     kind, known, maker, value = op.attributes["kind"], values.constant(distance), values.makers.get(word), word
     if maker is not None and maker.code is ops.BITS and isinstance(maker.operands[0].type, Number):
         (value,) = maker.operands
-    place = lane_memory(build, value.type)
-    build.effect(ops.STORE, place, again.get(value, value))
+    memory = lane_memory(build, value.type)
+    build.effect(ops.STORE, memory, again.get(value, value))
     build.effect(ops.YIELD, kind=CUT)
-    own = again[value] = build.op(ops.LOAD, value.type, place)
+    own_value = again[value] = build.op(ops.LOAD, value.type, memory)
     near = build.op(ops.AND, INT32, distance, build.const(INT32, WARP_SIZE - 1))
     lane, lanes = (build.op(ops.REGISTER, INT32, nonneg=True, name=name) for name in ("lane_id", "lanes"))
     before, after = build.op(ops.SUB, INT32, lane, near), build.op(ops.ADD, INT32, lane, near)
@@ -582,27 +582,27 @@ def _read_lane(op: Op, values: Definitions, build: Builder, again: dict[Value, V
     def less(a: Value, b: Value) -> Value:
         return build.op(ops.COMPARE, BOOL, a, b, op="<")
 
-    def load(source: Value) -> Value:
+    def load_from(source: Value) -> Value:
         step = build.op(ops.SUB, INT32, source, lane)
-        return build.op(ops.LOAD, value.type, build.op(ops.ELEMENT, place.type, place, step, outside=True))
+        return build.op(ops.LOAD, value.type, build.op(ops.ELEMENT, memory.type, memory, step, outside=True))
 
     if kind == "up":
-        rows = less(lane, near), own, load(before)
+        rows = less(lane, near), own_value, load_from(before)
     elif kind == "down":
-        rows = less(after, lanes), load(after), own
+        rows = less(after, lanes), load_from(after), own_value
     elif kind == "xor" and known in (1, 2, 4, 8, 16):
-        above = build.op(ops.SELECT, value.type, less(after, lanes), load(after), own)
+        above = build.op(ops.SELECT, value.type, less(after, lanes), load_from(after), own_value)
         has_bit = less(build.const(INT32, 0), build.op(ops.AND, INT32, lane, near))
-        rows = has_bit, load(before), above
+        rows = has_bit, load_from(before), above
     else:
         source = near if kind == "idx" else build.op(ops.XOR, INT32, lane, near)
-        rows = less(source, lanes), load(source), own
+        rows = less(source, lanes), load_from(source), own_value
     if value is word:
         build.append(Op(ops.SELECT, list(rows), list(op.results), {}, [], op.location))
     else:
         build.append(Op(ops.BITS, [build.op(ops.SELECT, value.type, *rows)], list(op.results), {}, [], op.location))
 
 
-def count_of_regions(function: Function, found: Uniform) -> int:
+def count_of_regions(function: Function, uniform: Uniform) -> int:
     """The number of regions of a kernel after `cut`."""
-    return 1 + 2 * (len(found.cuts) + len(found.ranges) + len(found.warps)) + sum(map(waits_at, function.ops()))
+    return 1 + 2 * (len(uniform.cuts) + len(uniform.ranges) + len(uniform.warps)) + sum(map(waits_at, function.ops()))

@@ -34,7 +34,6 @@ from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import CPP_WORDS, exchanged, representation
 from cuda_device.types.host import type_of_hint
-from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 
 _NVCC = ("afn", "ftz")
@@ -99,9 +98,9 @@ _KEYWORDS = {
 
 
 def with_options(
-    options: Options, keywords: Mapping[str, object], who: str, others: tuple[str, ...] = (), kernel: bool = True
+    options: Options, keywords: Mapping[str, object], caller: str, others: tuple[str, ...] = (), kernel: bool = True
 ) -> Options:
-    """Returns `options` with changes by `keywords`; `others` are further keywords of `who`.
+    """Returns `options` with changes by `keywords`; `others` are further keywords of `caller`.
 
     Raises `TypeError` for an unknown name, an invalid value, and `min_blocks` without `max_threads`.
     """
@@ -109,9 +108,9 @@ def with_options(
     changes = dict(keywords)
     for name, value in keywords.items():
         if name not in names:
-            raise TypeError(f"{who} has no option {name!r}; the options are {', '.join((*others, *names))}")
+            raise TypeError(f"{caller} has no option {name!r}; the options are {', '.join((*others, *names))}")
         if not _KEYWORDS[name].fits(value):
-            raise TypeError(f"{who}({name}=…) takes {_KEYWORDS[name].wanted}, not {value!r}")
+            raise TypeError(f"{caller}({name}=…) takes {_KEYWORDS[name].wanted}, not {value!r}")
         if name == "fastmath":
             changes[name] = _fastmath(value)
         if name == "cluster":
@@ -120,7 +119,9 @@ def with_options(
         changes.setdefault("level", 0)
     changed = replace(options, **changes)  # type: ignore[arg-type]
     if changed.min_blocks and not changed.max_threads:
-        raise TypeError(f"{who}(min_blocks=…) is the number of blocks of max_threads=… threads: give max_threads, too")
+        raise TypeError(
+            f"{caller}(min_blocks=…) is the number of blocks of max_threads=… threads: give max_threads, too"
+        )
     return changed
 
 
@@ -129,8 +130,8 @@ def _fastmath(value: object) -> tuple[str, ...]:
     if isinstance(value, bool):
         return _NVCC if value else ()
     assert isinstance(value, Iterable)
-    given = set(value)
-    return tuple(name for name in FASTMATH if name in given or ("fast" in given and name in LLVM_FLAGS))
+    flags = set(value)
+    return tuple(name for name in FASTMATH if name in flags or ("fast" in flags and name in LLVM_FLAGS))
 
 
 # Names with a meaning in PTX, and names that generated code uses.
@@ -264,26 +265,26 @@ def _reduced(decorated: Any, parts: tuple[object, ...]) -> Any:
     `__main__` by value, but only for functions and classes, so the caller is inspected to do the same here.
     """
     name = decorated.underlying.__qualname__
-    found: object = sys.modules.get(decorated.underlying.__module__)
+    attribute: object = sys.modules.get(decorated.underlying.__module__)
     for part in name.split("."):
-        found = getattr(found, part, None)
+        attribute = getattr(attribute, part, None)
     asking = str(sys._getframe(2).f_globals.get("__name__"))
     taken_along = decorated.underlying.__module__ == "__main__" and "cloudpickle" in asking
-    if found is decorated and not taken_along:
+    if attribute is decorated and not taken_along:
         return name
     return copyreg.__newobj__, (type(decorated),), parts  # type: ignore[attr-defined]
 
 
 def _options(decorator: str, keywords: dict[str, Any]) -> FunctionOptions:
     is_kernel = decorator == "kernel"
-    own = {"interop": False, "nvtx": False} if is_kernel else {"interop": False}
-    given = {name: keywords.pop(name, default) for name, default in own.items()}
-    for name, value in given.items():
+    defaults = {"interop": False, "nvtx": False} if is_kernel else {"interop": False}
+    switches = {name: keywords.pop(name, default) for name, default in defaults.items()}
+    for name, value in switches.items():
         if not isinstance(value, bool):
             raise TypeError(f"@{decorator}({name}=…) takes True or False, not {value!r}")
     link = links_of(keywords.pop("link", ()), f"@{decorator}")
-    build = with_options(DEFAULTS, keywords, f"@{decorator}", (*own, "link"), is_kernel)
-    return FunctionOptions(build=build, link=link, **given)
+    build = with_options(DEFAULTS, keywords, f"@{decorator}", (*defaults, "link"), is_kernel)
+    return FunctionOptions(build=build, link=link, **switches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +308,13 @@ def is_source(item: Any) -> bool:
     return callable(getattr(item, "compiled", None))
 
 
-def links_of(given: Any, who: str) -> tuple[Any, ...]:
+def links_of(links: Any, caller: str) -> tuple[Any, ...]:
     """Returns the value of `link=` as a tuple. Raises `TypeError` for an item that holds no code."""
-    items = tuple(map(_linkable, given if isinstance(given, (tuple, list)) else (given,)))
+    items = tuple(map(_linkable, links if isinstance(links, (tuple, list)) else (links,)))
     for item in items:
         if not isinstance(item, (str, bytes, os.PathLike)) and not hasattr(item, "code") and not is_source(item):
             raise TypeError(
-                f"{who}(link=…) takes files, bytes, cuda_source(…), or results of device.compile and cuda.core, not {item!r}"
+                f"{caller}(link=…) takes files, bytes, cuda_source(…), or results of device.compile and cuda.core, not {item!r}"
             )
     return items
 
@@ -460,7 +461,7 @@ class Extern(DecoratedFunction):
     @property
     def links(self) -> tuple[Any, ...]:
         """The code to link to kernels that call it. A C++ source gets a function with this symbol, or a check of its types."""
-        return tuple(Instance(self, each) for each in self.link)
+        return tuple(Instance(self, code) for code in self.link)
 
     @property
     def has_body(self) -> bool:
@@ -495,25 +496,25 @@ def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
     if stub.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         raise TypeError(f"{shown} cannot take *args or **kwargs: name each parameter")
     hints = inspect.get_annotations(stub, eval_str=True)
-    found = []
+    types = []
     for name in (*parameter_names(stub.__code__), "return"):
         if name not in hints:
-            what = "type of its result (-> None for void)" if name == "return" else f"type of its parameter {name!r}"
-            raise TypeError(f"{shown} is missing the {what}: add a type hint")
+            missing = "type of its result (-> None for void)" if name == "return" else f"type of its parameter {name!r}"
+            raise TypeError(f"{shown} is missing the {missing}: add a type hint")
         try:
             type = exchanged(type_of_hint(hints[name]))
             representation(type)
         except TypeError as error:
             raise TypeError(f"{shown}, {name}: {error}") from None
-        found.append(type)
-    return tuple(map(fixed, found[:-1])), found[-1]
+        types.append(type)
+    return tuple(map(fixed, types[:-1])), types[-1]
 
 
 def fixed(type: Type) -> Type:
     """Returns the C++ form of a type: builtin numbers become fixed formats."""
     match type:
         case Number():
-            return machine(type)
+            return type.machine
         case Tuple(elements):
             return Tuple(tuple(map(fixed, elements)))
     return type

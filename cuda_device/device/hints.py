@@ -21,7 +21,6 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, Aligned, becomes, convert_number, number_of, type_of_hint, unannotated
 from cuda_device.types.known import Known
-from cuda_device.types.layout import machine
 
 # Constant expressions
 
@@ -134,8 +133,8 @@ def _refuse_sliced(name: str, hint: str) -> None:
 def parameters_of(function: FunctionType) -> Parameters:
     """The parameters of a function."""
     code = function.__code__
-    known, found = _parameters.get(function, (None, None))
-    if found is None or known is not code:
+    compiled_from, parameters = _parameters.get(function, (None, None))
+    if parameters is None or compiled_from is not code:
         evaluated = evaluated_hints(function)
         hints = {}
         for name, hint in evaluated.items():
@@ -146,9 +145,9 @@ def parameters_of(function: FunctionType) -> Parameters:
                     hints[name] = type
         constants = constants_among(evaluated)
         is_plain = not constants and not any(isinstance(type, _CONVERTED) for type in hints.values())
-        found = Parameters(parameter_names(code), code.co_argcount, constants, hints, is_plain)
-        _parameters[function] = code, found
-    return found
+        parameters = Parameters(parameter_names(code), code.co_argcount, constants, hints, is_plain)
+        _parameters[function] = code, parameters
+    return parameters
 
 
 def type_named(hint: Any) -> model.Type | None:
@@ -163,7 +162,7 @@ def type_named(hint: Any) -> model.Type | None:
 _HINT = "pass a number of that type, or correct the hint"
 
 
-def number_as(value: Any, wanted: model.Number, name: str) -> Any:
+def number_as(value: Any, hint: model.Number, name: str) -> Any:
     """Converts a number to the type hint of the parameter `name`, by the rules for members of structs; None stays None.
 
     NumPy's numbers keep their type if the hint is a builtin type such as `int`. Raises `CallError` for other values.
@@ -171,37 +170,37 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
     if value is None:
         return None
     value = bool(value) if isinstance(value, np.bool_) else value
-    says = f"but the parameter's type hint is {wanted}"
+    says = f"but the parameter's type hint is {hint}"
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise CallError(f"the argument {name!r} is of type {type(value).__name__}, {says}", "pass a number")
     try:
-        if isinstance(value, np.generic) and _is_one(number_of(type(value)), wanted):
+        if isinstance(value, np.generic) and _keeps_format(number_of(type(value)), hint):
             return value
         with np.errstate(over="ignore"):  # a value that is too large for a float becomes infinite
-            return convert_number(value, wanted, name)
+            return convert_number(value, hint, name)
     except TypeError as error:
         if isinstance(error.__context__, OverflowError):
-            text = f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {wanted}"
+            text = f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {hint}"
             raise CallError(text, _HINT) from None
-        raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {wanted}(…)") from None
+        raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {hint}(…)") from None
 
 
-def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) -> model.Type:
-    """The type of an argument of the type `given` with the type hint `wanted`. Raises `CallError` if it does not fit."""
-    if given == wanted:
-        return given
-    if isinstance(wanted, model.Number):
-        if given == model.NONE or (isinstance(given, model.Number) and _is_one(given, wanted)):
-            return given
-        if given == machine(wanted) or (isinstance(given, model.Number) and given.builtin and becomes(given, wanted)):
-            return wanted
-    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {wanted}"
-    raise CallError(text, _HINT if isinstance(wanted, model.Number) else "pass that type, or correct the hint")
+def type_as(source: model.Type, hint: model.Number | model.Pointer, name: str) -> model.Type:
+    """The type of an argument of the type `source` with the type hint `hint`. Raises `CallError` if it does not fit."""
+    if source == hint:
+        return source
+    if isinstance(hint, model.Number):
+        if source == model.NONE or (isinstance(source, model.Number) and _keeps_format(source, hint)):
+            return source
+        if source == hint.machine or (isinstance(source, model.Number) and source.builtin and becomes(source, hint)):
+            return hint
+    text = f"the argument {name!r} is of type {source}, but the parameter's type hint is {hint}"
+    raise CallError(text, _HINT if isinstance(hint, model.Number) else "pass that type, or correct the hint")
 
 
-def _is_one(given: model.Number, wanted: model.Number) -> bool:
-    """Whether a NumPy number fits a builtin type such as `int` but has another format than that has in device code."""
-    return wanted.builtin and not given.builtin and given != machine(wanted) and becomes(given, wanted)
+def _keeps_format(source: model.Number, hint: model.Number) -> bool:
+    """Whether a NumPy number fits a builtin type such as `int`, but keeps its own format, which differs from the hint's."""
+    return hint.builtin and not source.builtin and source != hint.machine and becomes(source, hint)
 
 
 def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, ...]:
@@ -211,18 +210,20 @@ def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, .
     hints of structs, vectors and tuples.
     """
     parameters = parameters_of(function)
-    return tuple(
-        _with_hint(each, parameters.hints.get(name), name) for name, each in zip(parameters.names, known, strict=True)
-    )
+    pairs = zip(parameters.names, known, strict=True)
+    return tuple([_with_hint(argument, parameters.hints.get(name), name) for name, argument in pairs])
 
 
 def _with_hint(known: Known, hint: Any, name: str) -> Known:
-    given = known.type
-    if not isinstance(hint, model.Array) or isinstance(given, model.NoneType):
+    array = known.type
+    if not isinstance(hint, model.Array) or isinstance(array, model.NoneType):
         return known
-    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}"
-    if not isinstance(given, model.Array) or given.ndim != hint.ndim:
-        raise CallError(text, "pass an array with as many axes, or correct the hint")
-    if isinstance(hint.dtype, model.Number) and given.dtype != hint.dtype:
-        raise CallError(text, "convert the array, as with x.astype(…), or correct the hint")
-    return replace(known, type=replace(given, readonly=given.readonly or hint.readonly))
+    if not isinstance(array, model.Array) or array.ndim != hint.ndim:
+        help = "pass an array with as many axes, or correct the hint"
+    elif isinstance(hint.dtype, model.Number) and array.dtype != hint.dtype:
+        help = "convert the array, as with x.astype(…), or correct the hint"
+    elif hint.readonly and not array.readonly:
+        return replace(known, type=replace(array, readonly=True))
+    else:
+        return known
+    raise CallError(f"the argument {name!r} is of type {array}, but the parameter's type hint is {hint}", help)

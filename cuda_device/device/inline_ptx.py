@@ -25,7 +25,6 @@ from cuda_device.ir.nodes import Op, Value
 from cuda_device.types.host import host_type_of
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.layout import machine
 from cuda_device.types.model import BFLOAT16, FLOAT16, INT16, UINT16, Array, Number, Type
 
 _WIDTHS = (16, 32, 64)
@@ -55,8 +54,8 @@ def ptx(
     values = host(*operands)
     numbers = results_of(result)
     if not isinstance(result, tuple):
-        return None if result is None else host_type_of(machine(numbers[0]))(values)
-    return tuple(host_type_of(machine(number))(value) for number, value in zip(numbers, values, strict=True))
+        return None if result is None else host_type_of(numbers[0].machine)(values)
+    return tuple(host_type_of(number.machine)(value) for number, value in zip(numbers, values, strict=True))
 
 
 def results_of(result: object) -> tuple[Number, ...]:
@@ -103,7 +102,7 @@ def typed(template: str, operands: Sequence[Known], result: object, volatile: bo
         raise CompileError(
             f"the template of ptx {reason}", help="results come first, from $0; write $$ for a dollar sign"
         )
-    results = [of_type(machine(number)) for number in numbers]
+    results = [of_type(number.machine) for number in numbers]
     whole = tuple_of(tuple(results)) if isinstance(result, tuple) else results[0] if results else constant(None)
     return Typed(whole, tuple(enumerate(types)), (template, tuple(known.type for known in results), volatile))
 
@@ -114,12 +113,12 @@ def _operand(i: int, known: Known, volatile: bool) -> Type:
             return known.type
         reason, help = "an array, which is memory", "leave volatile=False out, or load the element first"
         raise CompileError(f"the operand {i} of ptx is {reason}", help=help)
-    if not isinstance(known.type, Number) or not is_register(machine(known.type)):
+    if not isinstance(known.type, Number) or not is_register(known.type.machine):
         raise CompileError(
             f"the operand {i} of ptx is {known}: registers hold numbers of 16, 32 or 64 bits",
             help="convert it, as in int32(…), or pass its parts",
         )
-    return machine(known.type)
+    return known.type.machine
 
 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:

@@ -8,12 +8,13 @@ nothing, and LLVM sees only registers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types import model
-from cuda_device.types.layout import Access, accesses, leaves, machine, parts, size_of, usual_alignment
+from cuda_device.types.layout import Access, accesses, leaves, parts, size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 from cuda_device.types.promote import promote
 
@@ -121,8 +122,8 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
     match type:
         case model.Array(_, ndim, layout):
             data = next(values)
-            extents = tuple(next(values) for _ in range(ndim))
-            strides = tuple(next(values) for _ in range(ndim)) if layout is model.Layout.STRIDED else ()
+            extents = tuple(islice(values, ndim))
+            strides = tuple(islice(values, ndim)) if layout is model.Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
         case model.Number() if type.is_complex:
             return next(values), next(values)
@@ -196,7 +197,7 @@ class Lowering(Builder):
     def number(self, type: model.Type, value: object) -> Value:
         """A constant in the machine's representation of `type`."""
         assert isinstance(type, model.Number)
-        constant = self.const(machine(type), value)
+        constant = self.const(type.machine, value)
         if isinstance(value, int):
             self.sums.constants[constant] = value
         return constant
@@ -219,7 +220,7 @@ class Lowering(Builder):
 
     def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
         """Converts `value` like the constructor of `type`. `exact` promises that it fits a narrower integer type."""
-        target = machine(type)
+        target = type.machine
         if value.type == target:
             return value
         value = self.sums.before(value, target)
@@ -416,8 +417,8 @@ class Lowering(Builder):
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
             if align:
-                return self.op(ops.LOAD, machine(type), reference, align=align)
-            return self.op(ops.LOAD, machine(type), reference)
+                return self.op(ops.LOAD, type.machine, reference, align=align)
+            return self.op(ops.LOAD, type.machine, reference)
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
 
     def _read(self, reference: Value, access: Access) -> Sequence[Value]:
@@ -425,12 +426,12 @@ class Lowering(Builder):
         value = self.op(ops.LOAD, part, address, align=access.align)
         if not isinstance(part, model.Vector):
             return [value]
-        return [self.op(ops.FIELD, machine(part.dtype), value, index=i) for i in range(part.size)]
+        return [self.op(ops.FIELD, part.dtype.machine, value, index=i) for i in range(part.size)]
 
     def _part(self, reference: Value, access: Access) -> tuple[Value, model.Type]:
         """The address of one access to a composite value, and its type."""
         assert isinstance(reference.type, model.Ref) and isinstance(access.type, (model.Number, model.Ref))
-        leaf = machine(access.type) if isinstance(access.type, model.Number) else access.type
+        leaf = access.type.machine if isinstance(access.type, model.Number) else access.type
         part = model.Vector(leaf, access.count) if access.count > 1 and isinstance(leaf, model.Number) else leaf
         target = model.Ref(reference.type.space, part)
         return self.op(ops.BYTES, target, reference, self.const(model.INT64, access.offset)), part
@@ -439,8 +440,7 @@ class Lowering(Builder):
         """Writes a value of `type`, as `load` reads it."""
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
-            (value,) = flatten(tree)
-            self.effect(ops.STORE, reference, value, **({"align": align} if align else {}))
+            self.effect(ops.STORE, reference, value_of(tree), **({"align": align} if align else {}))
             return
         leaves = flatten(tree)
         for access in accesses(type, align):
@@ -483,8 +483,8 @@ def number_in(value: Value) -> model.Number:
 
 # Addresses of elements: indices become non-negative positions on their axes, and these an address.
 #
-#     x[i, j] of an array<float32, 2, C>            element x, place(i) * x.shape[1] + place(j)
-#     x[i] of an array<float32, 1, strided>         x + place(i) * stride bytes
+#     x[i, j] of an array<float32, 2, C>            element x, position(i) * x.shape[1] + position(j)
+#     x[i] of an array<float32, 1, strided>         x + position(i) * stride bytes
 #
 # For small arrays (see `types.model.Array`), this is computed in 32 bits, which is faster on a GPU.
 
@@ -500,7 +500,9 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     short = type.small and not build.checked
     order = _order(type)
     indices, beyond = _without_constants(build, type, order, indices, short)
-    extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
+    extents = tree.extents
+    if type.small and build.checked:
+        extents = tuple([build.convert(extent, INT64) for extent in extents])
     normalise = _small_place if short else _place
     positions = [normalise(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
@@ -512,8 +514,10 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     offset = positions[order[0]]
     for axis in order[1:]:
         offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), positions[axis], exact=True)
-    outside = {"outside": True} if any(beyond) else {}
-    element = build.op(ops.ELEMENT, tree.data.type, tree.data, build.convert(offset, INT64), **outside)
+    offset = build.convert(offset, INT64)
+    if not any(beyond):
+        return build.op(ops.ELEMENT, tree.data.type, tree.data, offset)
+    element = build.op(ops.ELEMENT, tree.data.type, tree.data, offset, outside=True)
     return _moved(build, element, [(beyond[axis], extents[axis]) for axis in order])
 
 

@@ -113,19 +113,19 @@ def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
 
 
 def _position(build: Lowering, axis: str) -> Value:
-    block, size, thread = (_read(build, name, axis, INT32) for name in ("block_idx", "block_dim", "thread_idx"))
+    block, size, thread = [_read(build, name, axis, INT32) for name in ("block_idx", "block_dim", "thread_idx")]
     return build.sum(ops.ADD, build.sum(ops.MUL, block, size, exact=True), thread, exact=True)
 
 
 def _extent(build: Lowering, axis: str) -> Value:
-    blocks, size = (_read(build, name, axis, INT32) for name in ("grid_dim", "block_dim"))
+    blocks, size = [_read(build, name, axis, INT32) for name in ("grid_dim", "block_dim")]
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 
-def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], Value]) -> Intrinsic:
+def _row(entity: object, name: str, least: int, read_axis: Callable[[Lowering, str], Value]) -> Intrinsic:
     def lower(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
         (ndims,) = typed.settings
-        return one(build, AXES[0]) if ndims == 1 else tuple(one(build, axis) for axis in AXES[:ndims])
+        return read_axis(build, AXES[0]) if ndims == 1 else tuple(read_axis(build, axis) for axis in AXES[:ndims])
 
     return Intrinsic(entity, name, partial(_infer_axes, least), lower)
 

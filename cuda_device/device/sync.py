@@ -272,12 +272,12 @@ def _lower_own_mask(build: Lowering, tree: Tree) -> Value:
     """The mask of a warp operation, which checked mode requires to include the caller."""
     mask = _lower_mask(build, tree)
     if build.checked:
-        own = _own_lane(build)
+        lane = _own_lane(build)
         build.check(
-            _has_lane(build, mask, own),
+            _has_lane(build, mask, lane),
             "the mask {0:#010x} does not include the lane {1}, which passes it",
             build.convert(mask, UINT32),
-            own,
+            lane,
             help="a lane that calls a warp operation must be in its own mask",
         )
     return mask
@@ -309,8 +309,8 @@ def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name:
         number,
         help="write it modulo 32: n & 31",
     )
-    own = _own_lane(build)
-    source = number if kind == "idx" else build.binary(_STEPS[kind], own, number)
+    lane = _own_lane(build)
+    source = number if kind == "idx" else build.binary(_STEPS[kind], lane, number)
     low = build.binary(ops.AND, source, build.number(INT32, WARP_SIZE - 1))
     holds = _has_lane(build, mask, low)
     if kind in ("up", "down") and build.constant_of(holds) is None:
@@ -319,7 +319,7 @@ def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name:
     build.check(
         holds,
         "the lane {0} asks for the value of the lane {1}, which is not in the mask",
-        own,
+        lane,
         source,
         help="a shuffle can only read lanes that are in its mask",
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ from cuda_device.infer.frame import (
 )
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
-from cuda_device.infer.rules import RULES, RuleFrame
+from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import SharedValues, drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
@@ -209,11 +210,11 @@ class Body:
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
         self.captured = {
-            each: Cell(known, None if is_static(known) else Value(known.type, each.name, known.nonneg))
-            for each, known in zip(names, arguments[behind:], strict=True)
+            variable: Cell(known, None if is_static(known) else Value(known.type, variable.name, known.nonneg))
+            for variable, known in zip(names, arguments[behind:], strict=True)
         }
         self.activation = closures.activation_number(source.__code__, names)
-        self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
+        self.objects = tuple(dict.fromkeys(chain.from_iterable(map(identities, arguments))))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
         self.read(pass_all=bool(self.objects or self.variant.reading))
 
@@ -269,7 +270,7 @@ class Body:
         typed.in_place = bool(self.variant.reading) or self.source.__code__.co_name in OF_KNOWN_LENGTH
         simplify(typed, values)
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
-        changed = {each for version in ordered if version.frame for each in version.frame.changed}
+        changed = {identity for version in ordered if version.frame for identity in version.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
     def propagate(self, source: Block, cells: Sequence[Cell], edge: EdgeKey) -> BlockVersion:
@@ -378,7 +379,7 @@ class Body:
 
     def begin(self, version: BlockVersion) -> dict[Value, Cell]:
         """Gives a version a new frame; returns the cells of its parameters."""
-        frame = RuleFrame(self.program, self.source)
+        frame = Frame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.exports, version.changed = {}, set()
@@ -399,8 +400,8 @@ class Body:
                 cells = {param: self.policy.argument(frame, cell) for param, cell in cells.items()}
             if self.objects:
                 frame.heap = objects.objects_among(frame, [*cells.values(), *self.captured.values()])
-        for each, state in zip(self.objects, version.states[count:], strict=False):
-            frame.heap[each] = self.parameter(version.block, Value(), state)
+        for identity, state in zip(self.objects, version.states[count:], strict=False):
+            frame.heap[identity] = self.parameter(version.block, Value(), state)
         return cells
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell:
@@ -478,7 +479,7 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = self.variant.reading and ops.PY_AT in [each.code for each in version.source.ops]
+        resumes = self.variant.reading and any(operation.code is ops.PY_AT for operation in version.source.ops)
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
@@ -486,10 +487,10 @@ class Body:
             arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
             if resumes:
                 kept = {} if number else objects.objects_among(frame, arguments)
-                arguments += [kept.get(each, frame.heap[each]) for each in self.objects]
+                arguments += [kept.get(identity, frame.heap[identity]) for identity in self.objects]
             elif frame.heap:
                 arguments = [frame.now(cell) for cell in arguments]
-                arguments += [frame.now(frame.heap[each]) for each in self.objects]
+                arguments += [frame.now(frame.heap[identity]) for identity in self.objects]
             name = (version.key, number)
             version.outgoing.append((self.propagate(edge.block, arguments, name), name, arguments))
 
@@ -555,21 +556,21 @@ class Body:
             end.operands = [frame.carry(version.returned, result)]
         for target, _, cells in version.outgoing:
             pairs = [*zip(cells, target.states, strict=True)]
-            found = objects.objects_on_edge(frame, pairs)
+            by_identity = objects.objects_on_edge(frame, pairs)
             arguments: list[Value] = []
             for cell, state in pairs:
                 if not isinstance(state, Known) or is_static(state):
                     continue
                 if _is_number(cell.known) and is_narrow_number(state.type):
                     self.program.adopted.add(target.block.params[len(arguments)])
-                arguments.append(_carried(frame, cell, state, found))
+                arguments.append(_carried(frame, cell, state, by_identity))
             end.successors.append(Edge(target.block, arguments))
 
 
-def effects_of(found: Iterable[Op]) -> Effect:
+def effects_of(operations: Iterable[Op]) -> Effect:
     """The effects of operations of typed IR, without those of the functions that they call."""
     effects = Effect.PURE
-    for op in found:
+    for op in operations:
         if op.code is ops.INTRINSIC:
             effects |= rows.BY_NAME[str(op.attributes["name"])].effects
         elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
@@ -577,13 +578,13 @@ def effects_of(found: Iterable[Op]) -> Effect:
     return effects
 
 
-def _carried(frame: Frame, cell: Cell, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
+def _carried(frame: Frame, cell: Cell, known: Known, by_identity: Mapping[Identity, Cell] | None = None) -> Value:
     """A value as another block gets it. A variable without a value passes zero."""
     if cell.value is not None and cell.value.type is known.type and isinstance(known.type, (Number, Array)):
         return cell.value
     if isinstance(cell.known.value, Unset):
         return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
-    return frame.carry(cell, known, found)
+    return frame.carry(cell, known, by_identity)
 
 
 def _is_number(known: Known) -> bool:

@@ -74,8 +74,8 @@ def call_row(row: Intrinsic, frame: Frame, positional: Sequence[Cell], named: Ma
     instead = typed.instead or (row.on_cpu if frame.program.on_cpu else None)
     if instead is None:
         return frame.intrinsic(row, typed, arguments)
-    for i, wanted in typed.operands:
-        arguments[i] = Cell(of_type(wanted), frame.materialise(arguments[i], wanted))
+    for i, operand_type in typed.operands:
+        arguments[i] = Cell(of_type(operand_type), frame.materialise(arguments[i], operand_type))
     return frame.run(instead, *arguments)
 
 
@@ -99,19 +99,19 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     return kind.method(frame, owner, name, positional, named)
 
 
-def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
+def as_constant(frame: Frame, cell: Cell, label: str, type: Any) -> Cell:
     """Converts the argument of a parameter `ConstExpr[type]`. Raises `CompileError` if it is not such a constant."""
-    value = cell.known.python if cell.known.constant else constant_of(cell.known, what)
+    value = cell.known.python if cell.known.constant else constant_of(cell.known, label)
     number = cell.known.type
     if isinstance(number, Number) and not number.builtin:
         value = host_type_of(number)(value)
     try:
-        wanted = constant_as(value, type)
+        checked = constant_as(value, type)
     except TypeError:
         raise CompileError(
-            f"{what} is of type {type.__name__}, not {value!r}", help=f"pass a constant {type.__name__}"
+            f"{label} is of type {type.__name__}, not {value!r}", help=f"pass a constant {type.__name__}"
         ) from None
-    return cell if wanted is value else frame.literal(wanted)
+    return cell if checked is value else frame.literal(checked)
 
 
 _ONLY_OF_FLOATS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
@@ -175,7 +175,7 @@ def bind(
     arguments = bind_to_signature(signature, table.shown(function), positional, named, is_method).arguments
     cells: list[Cell] = []
     # In the order of `parameter_names`, whose last ones are those of `*args` and `**kwargs`.
-    for parameter in sorted(signature.parameters.values(), key=lambda each: each.kind in _REST):
+    for parameter in sorted(signature.parameters.values(), key=lambda parameter: parameter.kind in _REST):
         name = parameter.name
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             cells.append(frame.tuple(arguments.get(name, ())))
@@ -231,8 +231,8 @@ def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], name
     cells = bind(frame, stub, positional, named, defaults_of(stub))
     names = parameter_names(stub.__code__)
     arguments = [
-        converted(frame, cell, wanted, f"the argument {name!r} of {stub.__name__}")
-        for name, cell, wanted in zip(names, cells, function.parameters, strict=True)
+        converted(frame, cell, type, f"the argument {name!r} of {stub.__name__}")
+        for name, cell, type in zip(names, cells, function.parameters, strict=True)
     ]
     if frame.program.on_cpu:
         return _call_body(frame, function, arguments)
@@ -249,67 +249,68 @@ def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], name
 def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cell:
     stub = function.underlying
     if not function.has_body:
-        what = (
+        described = (
             "an instruction of GPUs"
             if isinstance(function, inline_ptx.MachineInstruction)
             else "a function of CUDA C++"
         )
         raise CompileError(
-            f"{stub.__name__} is {what}, and its stub has no body that the CPU stream could run",
+            f"{stub.__name__} is {described}, and its stub has no body that the CPU stream could run",
             help="write the same computation in Python as its body",
         )
     result = frame.run(stub, *arguments)
-    wanted = fixed(function.result)
-    result = converted(frame, result, wanted, f"the result of {stub.__name__}")
-    if wanted == function.result:
+    type = fixed(function.result)
+    result = converted(frame, result, type, f"the result of {stub.__name__}")
+    if type == function.result:
         return result
     return Cell(of_type(function.result), frame.materialise(result, function.result))
 
 
-def converted(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
+def converted(frame: Frame, cell: Cell, target: Type, label: str) -> Cell:
     """Converts an argument to the type of a parameter of C++ or PTX, or a result."""
     known = cell.known
-    if isinstance(wanted, Array) and isinstance(known.type, Array):
-        _check_array(frame, cell, known.type, wanted, what)
+    if isinstance(target, Array) and isinstance(known.type, Array):
+        _check_array(frame, cell, known.type, target, label)
         return cell
-    if isinstance(wanted, Tuple) and isinstance(known.type, Tuple) and len(wanted.elements) == len(known.items):
+    if isinstance(target, Tuple) and isinstance(known.type, Tuple) and len(target.elements) == len(known.items):
         parts = [
-            converted(frame, frame.field(cell, i), element, f"{what}[{i}]") for i, element in enumerate(wanted.elements)
+            converted(frame, frame.field(cell, i), element, f"{label}[{i}]")
+            for i, element in enumerate(target.elements)
         ]
         operands = [frame.materialise(part, part.known.type) for part in parts]
         tuple_facts = of_type(Tuple(tuple(part.known.type for part in parts)))
         return frame.emit(ops.MAKE, tuple_facts, *operands) if operands else cell
     if (
-        isinstance(wanted, Struct)
+        isinstance(target, Struct)
         and isinstance(known.type, Struct)
-        and has_arrays(wanted)
-        and alike(wanted, known.type)
+        and has_arrays(target)
+        and alike(target, known.type)
     ):
         members = [
-            converted(frame, frame.field(cell, i), f.type, f"{what}.{f.name}") for i, f in enumerate(wanted.fields)
+            converted(frame, frame.field(cell, i), f.type, f"{label}.{f.name}") for i, f in enumerate(target.fields)
         ]
-        return composites.composite(frame, wanted, members)
-    composites.check_member(known, wanted, what)
-    if isinstance(wanted, NoneType):
+        return composites.composite(frame, target, members)
+    composites.check_member(known, target, label)
+    if isinstance(target, NoneType):
         return cell
-    return Cell(of_type(wanted), frame.materialise(cell, wanted))
+    return Cell(of_type(target), frame.materialise(cell, target))
 
 
-def _check_array(frame: Frame, cell: Cell, array: Array, wanted: Array, what: str) -> None:
+def _check_array(frame: Frame, cell: Cell, array: Array, declared: Array, label: str) -> None:
     """Raises `CompileError` unless a C++ function can take an array: in any memory, with strides of whole elements."""
-    if (array.dtype, array.ndim) != (wanted.dtype, wanted.ndim):
+    if (array.dtype, array.ndim) != (declared.dtype, declared.ndim):
         raise CompileError(
-            f"{what} is an array of {wanted.ndim} dimensions of {wanted.dtype}, not {array}",
+            f"{label} is an array of {declared.ndim} dimensions of {declared.dtype}, not {array}",
             help="pass such an array, or change the declaration",
         )
-    if array.readonly and not wanted.readonly:
+    if array.readonly and not declared.readonly:
         raise CompileError(
-            f"{what} is an array that C++ may write to, and this one is read-only",
+            f"{label} is an array that C++ may write to, and this one is read-only",
             help="write ArrayType(…, readonly=True) in the stub, where C++ has const elements",
         )
     if array.align and array.align < align_of(array.dtype):
         raise CompileError(
-            f"{what}: the memory of this array is less aligned than C++ requires",
+            f"{label}: the memory of this array is less aligned than C++ requires",
             help="copy the array on the host, or make its dtype with align=True",
         )
     conditions.describable(frame, cell)
@@ -331,12 +332,12 @@ def prototype(source: FunctionType, arguments: Sequence[Known], result: Known | 
     return Prototype(tuple(known.type for known in arguments), NONE if result is None else result.type)
 
 
-def _check_counterpart(known: Known, what: str, where: Location) -> None:
+def _check_counterpart(known: Known, label: str, where: Location) -> None:
     try:
         representation(known.type)
     except TypeError:
         raise CompileError(
-            f"{what} is {known}, which has no counterpart in CUDA C++",
+            f"{label} is {known}, which has no counterpart in CUDA C++",
             where,
             "numbers, vectors, structs, tuples, arrays and None have one",
         ) from None

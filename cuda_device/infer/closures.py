@@ -28,7 +28,7 @@ from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart,
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
-from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, part, state_of
+from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, Unset, part, state_of
 from cuda_device.types.model import Bundle, Tuple
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     values = list(cells)
     defaults: tuple[str, ...] = ()
     if op.attributes["defaults"]:
-        given = values.pop(0)
-        count = len(given.known.items)
+        packed = values.pop(0)
+        count = len(packed.known.items)
         defaults = code.co_varnames[code.co_argcount - count : code.co_argcount]
-        values = [*frame.fields(given), *values]
+        values = [*frame.fields(packed), *values]
     meaning = NestedFunction(
         template(code, frame.function.__globals__),
         defaults + keywords,
@@ -63,12 +63,12 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
     """A plain function of the code: one for each place in the program, so that its specialisations are found again."""
     key = id(code), id(namespace)
-    found = _TEMPLATES.get(key)
-    if found is None:
+    function = _TEMPLATES.get(key)
+    if function is None:
         cells = tuple(CellType() for _ in code.co_freevars)
         # Of threads that are here at once, all get the same.
-        found = _TEMPLATES.setdefault(key, FunctionType(code, namespace, code.co_name, None, cells))
-    return found
+        function = _TEMPLATES.setdefault(key, FunctionType(code, namespace, code.co_name, None, cells))
+    return function
 
 
 # What open functions read
@@ -84,16 +84,18 @@ def name_variables(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell
 
 def environment(frame: Frame, cells: Sequence[Cell], function: NestedFunction | None = None) -> dict[Origin, Cell]:
     """The variables that the open `function` and those in `cells` read, and in turn the open functions in these variables."""
-    found: dict[Origin, Cell] = {}
-    todo = [each for cell in cells for code in _functions(cell.known) for each in code.cells]
+    variables: dict[Origin, Cell] = {}
+    todo = [origin for cell in cells for code in _functions(cell.known) for origin in code.cells]
     todo += function.cells if function is not None else ()
     while todo:
         origin = todo.pop()
-        if origin not in found:
-            found[origin] = cell = _variable(frame, origin)
-            todo += [each for code in _functions(cell.known) for each in code.cells]
+        if origin not in variables:
+            variables[origin] = cell = _variable(frame, origin)
+            todo += [origin for code in _functions(cell.known) for origin in code.cells]
     there = {
-        each: settle(cell, each.name) for each, cell in found.items() if not isinstance(state_of(cell.known), Undefined)
+        origin: settle(cell, origin.name)
+        for origin, cell in variables.items()
+        if not isinstance(state_of(cell.known), Undefined)
     }
     return dict(sorted(there.items(), key=lambda item: item[0].name))
 
@@ -112,7 +114,7 @@ def _variable(frame: Frame, origin: Origin) -> Cell:
 
 def _functions(known: Known) -> Iterator[NestedFunction]:
     """The open functions in a value."""
-    if not known.items and not isinstance(known.type, Bundle) or NestedFunction not in known.meanings:
+    if (not known.items and not isinstance(known.type, Bundle)) or NestedFunction not in known.meanings:
         return
     code = code_of(known)
     if code is not None and code.captured is None:
@@ -153,7 +155,7 @@ def close(frame: Frame, cell: Cell, everything: bool = False) -> Cell:
 def _reads_own(frame: Frame, function: NestedFunction) -> bool:
     """Whether an open function reads variables of the current function, or of its closure."""
     is_closed = frame.code is not None and frame.code.captured is not None
-    return is_closed or any(_is_own(frame, each) for each in function.cells)
+    return is_closed or any(_is_own(frame, origin) for origin in function.cells)
 
 
 # The functions and activations that own variables
@@ -161,7 +163,7 @@ def _reads_own(frame: Frame, function: NestedFunction) -> bool:
 
 def activation_number(code: CodeType, captured: Sequence[Origin]) -> int:
     """The number of an activation of a function, which differs from those of the activations whose variables it captured."""
-    taken = {each.call for each in captured if each.code == id(code)}
+    taken = {origin.call for origin in captured if origin.code == id(code)}
     free = set(range(len(taken) + 1)).difference(taken)
     return min(free)
 
@@ -223,16 +225,16 @@ def unbox(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def set_box(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """An assignment."""
-    place, value = cells
-    assert place.known.identity is not None
-    frame.change(place.known.identity, frame.bundle(place.known.value, [value]))
+    variable, value = cells
+    assert variable.known.identity is not None
+    frame.change(variable.known.identity, frame.bundle(variable.known.value, [value]))
     return []
 
 
 def get_cell(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
     """A variable of an enclosing function."""
-    found = load(frame, str(op.attributes["name"]))
-    return unbox(frame, op, [found]) if isinstance(found.known.value, Box) else [found]
+    variable = load(frame, str(op.attributes["name"]))
+    return unbox(frame, op, [variable]) if isinstance(variable.known.value, Box) else [variable]
 
 
 def set_cell(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -260,22 +262,22 @@ def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]
 # Variables
 
 
-def settle(cell: Cell, what: str) -> Cell:
+def settle(cell: Cell, label: str) -> Cell:
     """The value of a variable that is used; an error if it is undefined or in conflict."""
-    match state_of(cell.known):
-        case Known():
-            return cell
+    if not isinstance(cell.known.value, Unset):
+        return cell
+    match cell.known.value.state:
         case state if state is FAILED:
             raise Follows("this value is unavailable because of an earlier error", help="correct that error first")
         case Undefined(_, why) if why:
             raise CompileError(why, help="use another name for the second value")
         case Undefined(name):
             raise CompileError(
-                f"the variable {name or what!r} is used before it has a value",
+                f"the variable {name or label!r} is used before it has a value",
                 help="assign it on every path that leads here",
             )
         case Conflict(first, second):
-            name = f"the variable {what!r}" if what else "the value"
+            name = f"the variable {label!r}" if label else "the value"
             while (number := _item_in_conflict(first, second)) is not None:
                 name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)

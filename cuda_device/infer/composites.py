@@ -19,7 +19,7 @@ from cuda_device.lazy_dataclasses import replace as with_fields
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.host import alike, becomes, given_members, host_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant
-from cuda_device.types.layout import has_arrays, has_identity, machine, parts, rebuilt, with_arrays
+from cuda_device.types.layout import has_arrays, has_identity, parts, rebuilt, with_arrays
 from cuda_device.types.model import (
     NONE,
     Array,
@@ -85,9 +85,9 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
         return frame.subarray(field.type, cell)
     if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
         cell = as_record(frame, field.type, cell)
-    wanted = with_arrays(field.type, cell.known.type)
-    cell = as_aligned(frame, wanted, cell)
-    check_member(cell.known, wanted, f"{struct.name}.{field.name}")
+    type = with_arrays(field.type, cell.known.type)
+    cell = as_aligned(frame, type, cell)
+    check_member(cell.known, type, f"{struct.name}.{field.name}")
     return cell
 
 
@@ -111,22 +111,22 @@ def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> Function
         name = overloads_key(entity)
         overloads = vars(host).get(name, MISSING)
         frame.program.depend(host, name, overloads)
-        for what, function, wanted in overloads if isinstance(overloads, tuple) else ():
-            if what is entity and len(wanted) >= len(cells) and all(map(_fits, cells, wanted)):
+        for overloaded, function, parameters in overloads if isinstance(overloads, tuple) else ():
+            if overloaded is entity and len(parameters) >= len(cells) and all(map(_fits, cells, parameters)):
                 return function  # type: ignore[no-any-return]
     return None
 
 
-def _fits(cell: Cell, wanted: Type | None) -> bool:
+def _fits(cell: Cell, declared: Type | None) -> bool:
     """Whether an argument fits a parameter of an overload."""
     actual = cell.known.type
-    if wanted is None:
+    if declared is None:
         return True
-    if isinstance(wanted, Array):
-        return isinstance(actual, Array) and (actual.dtype, actual.ndim) == (wanted.dtype, wanted.ndim)
-    if isinstance(wanted, Struct):
-        return host_of(actual) is host_of(wanted)
-    return _takes(wanted, actual)
+    if isinstance(declared, Array):
+        return isinstance(actual, Array) and (actual.dtype, actual.ndim) == (declared.dtype, declared.ndim)
+    if isinstance(declared, Struct):
+        return host_of(actual) is host_of(declared)
+    return _takes(declared, actual)
 
 
 def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
@@ -139,22 +139,22 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
     return cell
 
 
-def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
+def as_aligned(frame: Frame, target: Type, cell: Cell) -> Cell:
     """Converts between a class and `align(class, n)`, which differ only in layout. Returns other values unchanged."""
     actual = cell.known.type
-    if actual == wanted or not (isinstance(wanted, Struct) and isinstance(actual, Struct) and alike(actual, wanted)):
+    if actual == target or not (isinstance(target, Struct) and isinstance(actual, Struct) and alike(actual, target)):
         return cell
-    return composite(frame, wanted, frame.fields(cell))
+    return composite(frame, target, frame.fields(cell))
 
 
 def _takes(wanted: Type, actual: Type) -> bool:
-    """Whether a member of type `wanted` takes values of type `given`: builtin numbers of its kind or a lower one, and its format.
+    """Whether a member of type `wanted` takes values of type `actual`: builtin numbers of its kind or a lower one, and its format.
 
     Pointers convert as in C++: to the same element type or `void*`, without dropping `const`.
     """
     match wanted, actual:
         case Number(), Number():
-            return machine(actual) == machine(wanted) or (actual.builtin and becomes(actual, wanted))
+            return actual.machine == wanted.machine or (actual.builtin and becomes(actual, wanted))
         case Pointer(), Pointer():
             return wanted.dtype in (actual.dtype, NONE) and (wanted.readonly or not actual.readonly)
         case Array(), Array():
@@ -164,38 +164,38 @@ def _takes(wanted: Type, actual: Type) -> bool:
     return actual == wanted
 
 
-def check_member(known: Known, wanted: Type, what: str) -> None:
-    """Raises `CompileError` unless a value can be a member of type `wanted`.
+def check_member(known: Known, declared: Type, label: str) -> None:
+    """Raises `CompileError` unless a value can be a member of type `declared`.
 
     An `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
     """
     actual = known.type
-    if _takes(wanted, actual):
+    if _takes(declared, actual):
         return
-    if isinstance(wanted, Tuple) and isinstance(actual, Tuple) and len(wanted.elements) == len(actual.elements):
-        for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):
-            check_member(item, element, f"{what}[{i}]")
+    if isinstance(declared, Tuple) and isinstance(actual, Tuple) and len(declared.elements) == len(actual.elements):
+        for i, (item, element) in enumerate(zip(known.items, declared.elements, strict=True)):
+            check_member(item, element, f"{label}[{i}]")
         return
-    if isinstance(wanted, Struct) and isinstance(actual, Struct) and wanted.host and wanted.name == actual.name:
+    if isinstance(declared, Struct) and isinstance(actual, Struct) and declared.host and declared.name == actual.name:
         raise CompileError(
-            f"{what} is of type {wanted.name}, and this value is of another class with that name",
+            f"{label} is of type {declared.name}, and this value is of another class with that name",
             help="use one class for both: if the class was redefined, create the array or the value again",
         )
-    name = wanted.name if isinstance(wanted, Struct) else str(wanted)
-    if isinstance(wanted, Pointer):
-        raise CompileError(f"{what} is a {wanted}, not {known}", help=_help_with_pointer(actual, wanted))
-    is_class = isinstance(wanted, (Number, Struct))
+    name = declared.name if isinstance(declared, Struct) else str(declared)
+    if isinstance(declared, Pointer):
+        raise CompileError(f"{label} is a {declared}, not {known}", help=_help_with_pointer(actual, declared))
+    is_class = isinstance(declared, (Number, Struct))
     raise CompileError(
-        f"{what} is of type {name}, not {known}",
+        f"{label} is of type {name}, not {known}",
         help=f"write {name}(…)" if is_class else f"give a value of type {name}",
     )
 
 
-def _help_with_pointer(actual: Type, wanted: Pointer) -> str:
+def _help_with_pointer(actual: Type, declared: Pointer) -> str:
     """The help for a value that is not such a pointer."""
     if isinstance(actual, Array):
         return "write x.pointer(), or x.pointer(i) for a later element"
-    if isinstance(actual, Pointer) and actual.readonly and not wanted.readonly:
+    if isinstance(actual, Pointer) and actual.readonly and not declared.readonly:
         return "a read-only pointer stays read-only: declare pointer(T, readonly=True) where C++ has T const*"
     return "write p.cast(T)" if isinstance(actual, Pointer) else "pass a pointer, such as x.pointer()"
 

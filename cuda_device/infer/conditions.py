@@ -75,16 +75,16 @@ def step(frame: Frame, cell: Cell) -> None:
         frame.check(frame.truth(cell), "the step of a slice cannot be 0", help="give a step of 1 or more, or below 0")
 
 
-def element(frame: Frame, index: Cell, size: int, what: str = "vector") -> None:
+def element(frame: Frame, index: Cell, size: int, container: str = "vector") -> None:
     """Checks the index of a vector or tuple."""
-    message = f"index {{0}} is out of bounds for a {what} of size {size}"
+    message = f"index {{0}} is out of bounds for a {container} of size {size}"
     cells = index, Cell(constant(size))
     _require(frame, prelude.is_within, cells, message, index, help=f"its elements are 0 to {size - 1}")
 
 
-def place(frame: Frame, index: Cell, what: str, length: Cell) -> None:
+def axis_index(frame: Frame, index: Cell, axis: str, length: Cell) -> None:
     """Checks an index of an axis that an indexing operation removes."""
-    message = f"{shown_index(index.known.type)} is out of bounds for {what} of size {{1}}"
+    message = f"{shown_index(index.known.type)} is out of bounds for {axis} of size {{1}}"
     _require(frame, prelude.is_within, (index, length), message, index, length, help=within(index.known.type))
 
 
@@ -136,7 +136,7 @@ def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
         "the array cannot be reshaped without a copy: it is not contiguous",
         "reshape an array that is contiguous",
     )
-    _require(frame, prelude.has_place, (shape, steps, lengths), message, help=help, always=True)
+    _require(frame, prelude.is_reshapeable, (shape, steps, lengths), message, help=help, always=True)
 
 
 def describable(frame: Frame, cell: Cell) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from cuda_device.errors import CompileError
 from cuda_device.types import model
 from cuda_device.types.known import Known, show
-from cuda_device.types.layout import DIVISIONS, machine
+from cuda_device.types.layout import DIVISIONS
 from cuda_device.types.promote import divide, promote
 
 FOLDS: dict[str, Callable[..., object]] = {
@@ -71,7 +71,7 @@ def _fit_float(value: bool | float, type: model.Number) -> float:
     with suppress(OverflowError):
         exact = float(value)
     lacks_infinity = type.format == model.Format.E4M3
-    if exact is None or (abs(exact) >= _LARGEST[machine(type)] and (lacks_infinity or math.isfinite(exact))):
+    if exact is None or (abs(exact) >= _LARGEST[type.machine] and (lacks_infinity or math.isfinite(exact))):
         remedy = (
             f"the largest {type} is 448, and it has no infinity" if lacks_infinity else "write math.inf for infinity"
         )

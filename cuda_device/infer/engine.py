@@ -108,7 +108,7 @@ _RECURSION = 64
 _CONSTANT_VARIANTS = 32
 
 
-def run(
+def infer_module(
     source: FunctionType,
     arguments: Sequence[Known],
     kernel: bool,
@@ -137,7 +137,7 @@ def run(
         functions = [spec.function for spec in program.order if spec.function is not None]
         callees = {function.name: dominance.callees(function) for function in functions}
         reached = dominance.reached_from(callees, main.function.name)
-        module.functions += [each for each in functions if each.name in reached and each is not main.function]
+        module.functions += [f for f in functions if f.name in reached and f is not main.function]
         dominance.propagate(module)
     if program.adopted or _has_narrow_or_wide(module):
         module.losses = precision.losses(module, program.adopted, program.given, program.checked)
@@ -238,8 +238,8 @@ class Inference(Program):
             raise _called(spec, spec.error, frame.location)
         if isinstance(spec.result, Undefined) and spec.function is None:
             raise NeverReturns
-        given = zip(cells, spec.arguments, strict=True)
-        operands = [frame.carry(cell, known) for cell, known in given if not is_static(known)]
+        pairs = zip(cells, spec.arguments, strict=True)
+        operands = [frame.carry(cell, known) for cell, known in pairs if not is_static(known)]
         known = spec.result if isinstance(spec.result, Known) else None  # of a function that always raises
         result = None if known is None or is_static(known) else Value(known.type, nonneg=known.nonneg)
         frame.build.append(Op(ops.CALL, operands, [result or Value(NONE)], {"callee": spec.name}, [], frame.location))
@@ -275,8 +275,8 @@ class Inference(Program):
         for spec in self.order:
             if spec.function is not None:
                 constants = const_parameters(spec.source)
-                given = zip(_names(spec.source, spec.variant), spec.arguments, strict=True)
-                plain = tuple(known if name in constants else known.plain() for name, known in given)
+                pairs = zip(_names(spec.source, spec.variant), spec.arguments, strict=True)
+                plain = tuple(known if name in constants else known.plain() for name, known in pairs)
                 key = id(spec.source), plain, spec.variant.reading
                 spec.function.family = families.setdefault(key, str(len(families)))
 
@@ -342,8 +342,8 @@ def _converted(
     cells = [*cells]
     for index, name in enumerate(parameter_names(source.__code__)):
         if name in constants:
-            what = f"the parameter {name!r} of {source.__qualname__}"
-            cells[index] = as_constant(frame, cells[index], what, constants[name])
+            label = f"the parameter {name!r} of {source.__qualname__}"
+            cells[index] = as_constant(frame, cells[index], label, constants[name])
     return cells
 
 
@@ -367,7 +367,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
 def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
     """The names of the arguments of a specialisation: its parameters and captured variables."""
-    captured = tuple(f".{each.name} captured" for each in variant.captured)
+    captured = tuple(f".{variable.name} captured" for variable in variant.captured)
     if variant.reading:
         return POSITION, *slots(source.__code__), *captured
     return parameter_names(source.__code__) + captured

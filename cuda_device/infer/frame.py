@@ -22,7 +22,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.lazy_imports import import_lazily
+from cuda_device.lazy_imports import LazyMethod, import_lazily
 from cuda_device.types.host import host_type_of, is_struct, model_of
 from cuda_device.types.known import (
     UNKNOWN,
@@ -33,10 +33,10 @@ from cuda_device.types.known import (
     bundle_of,
     constant,
     has_bounds_within,
+    identities,
     known_as,
     literal,
     nameless,
-    objects,
     of_type,
     tuple_of,
 )
@@ -265,31 +265,36 @@ class Program:
     enter: ClassVar[Callable[[Any, Frame, FunctionType, Sequence[Cell], CallContext, Mapping[Origin, Cell]], Cell]]
 
 
+def _rule(path: str) -> Any:
+    """A rule as a method of frames. Its module, which imports this one, is imported when it is first used."""
+    return LazyMethod("cuda_device.infer", path)
+
+
 class Frame:
     """Writes the typed operations of one block. `build.location` is the place of the current operation.
 
-    Operations on values of any kind are declared here. `rules.RuleFrame` binds them to the rules, which describe them.
+    Operations on values of any kind are declared here. They are rules of other modules, which describe them.
     """
 
-    kind: ClassVar[Callable[[Frame, Known], Kind]]
-    call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    getattr: ClassVar[Rule]
-    getitem: ClassVar[Rule]
-    store: ClassVar[Callable[[Frame, Cell[Any], Cell, Cell], None]]
-    assign: ClassVar[Callable[[Frame, Cell[Any], Cell], None]]
-    binary: ClassVar[Rule]
-    unary: ClassVar[Rule]
-    compare: ClassVar[Rule]
-    truth: ClassVar[Callable[[Frame, Cell], Cell]]
-    iterate: ClassVar[Callable[[Frame, Cell], Cell]]
-    items_of_iterator: ClassVar[Callable[[Frame, Cell], list[Cell]]]
-    as_iterable: ClassVar[Callable[[Frame, Cell], Cell]]
-    items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]]
-    method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]]
-    subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
-    as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]]
-    constant_array: ClassVar[Callable[[Frame, Cell], Cell]]
-    record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
+    kind: ClassVar[Callable[[Frame, Known], Kind]] = _rule("rules.kind_of")
+    call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]] = _rule("rules.call")
+    getattr: ClassVar[Rule] = _rule("rules.getattr_")
+    getitem: ClassVar[Rule] = _rule("rules.getitem")
+    store: ClassVar[Callable[[Frame, Cell[Any], Cell, Cell], None]] = _rule("kinds.arrays.store")
+    assign: ClassVar[Callable[[Frame, Cell[Any], Cell], None]] = _rule("kinds.arrays.assign")
+    binary: ClassVar[Rule] = _rule("operators.binary")
+    unary: ClassVar[Rule] = _rule("operators.unary")
+    compare: ClassVar[Rule] = _rule("operators.compare")
+    truth: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("operators.truth_of")
+    iterate: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("loops.iterator_over")
+    items_of_iterator: ClassVar[Callable[[Frame, Cell], list[Cell]]] = _rule("loops.items_of")
+    as_iterable: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("sequences.as_iterable")
+    items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]] = _rule("sequences.items_of")
+    method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]] = _rule("composites.method_of")
+    subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]] = _rule("kinds.subarrays.made_of")
+    as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]] = _rule("kinds.arrays.as_type")
+    constant_array: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("kinds.arrays.in_constant_memory")
+    record_constant: ClassVar[Callable[[Frame, np.void], Cell]] = _rule("kinds.structs.constant_of")
 
     def __init__(self, program: Program, function: FunctionType) -> None:
         self.program, self.function = program, function
@@ -387,8 +392,8 @@ class Frame:
         identity = cell.known.identity
         if identity is not None and identity in self.heap:
             cell = self.heap[identity]
-        inner = cell.known.inner_objects if cell.known.items else ()
-        if not any(each.identity in self.heap for each in inner):
+        parts = cell.known.inner_objects if cell.known.items else ()
+        if not any(part.identity in self.heap for part in parts):
             return cell
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 
@@ -600,7 +605,7 @@ class Frame:
         return Cell(known, whole)
 
     def _number(self, cell: Cell, type: Number) -> Value:
-        if cell.known.constant:
+        if cell.known.value is not UNKNOWN:
             value = self.build.const(type, fit(cell.known, type, self.program.wraps))
             if isinstance(cell.known.type, Number) and not cell.known.type.builtin:
                 self.program.given.add(value)
@@ -647,14 +652,14 @@ def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
 
 def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cell]) -> Value:
     """The value for a part that has none on this edge: zeros, and those `objects` in it that other parts have."""
-    found = objects.get(known.identity) if known.identity is not None else None
-    if found is not None:
-        if join(nameless(found.known), nameless(known)) != nameless(known):
+    held = objects.get(known.identity) if known.identity is not None else None
+    if held is not None:
+        if join(nameless(held.known), nameless(known)) != nameless(known):
             raise CompileError(
                 f"the generator changes {known} between `yield`s in a way that the compiler cannot follow",
                 help="change it in the loop over the generator, or give the generator a copy: [*x]",
             )
-        return frame.carry(found, known, objects)
+        return frame.carry(held, known, objects)
     if known.inner_objects:
         return frame.build.op(ops.MAKE, known.type, *(_value_of_nothing(frame, item, objects) for item in known.items))
     return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
@@ -670,13 +675,13 @@ def _shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -
 
 def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
     """The objects in a value, by their identities in `known`."""
-    found: dict[Identity, Cell] = {}
+    by_identity: dict[Identity, Cell] = {}
     if isinstance(cell.known.value, Unset):
-        return found
+        return by_identity
     is_alike = known.inner_objects and len(known.items) == len(cell.known.items)
     for i, item in enumerate(known.items if is_alike else ()):
-        if objects(item):
-            found = objects_in(frame, frame.field(cell, i), item) | found
+        if identities(item):
+            by_identity = objects_in(frame, frame.field(cell, i), item) | by_identity
     if known.identity is not None:
-        found[known.identity] = cell
-    return found
+        by_identity[known.identity] = cell
+    return by_identity

@@ -139,8 +139,8 @@ def as_mapping(frame: Frame, cell: Cell) -> Cell:
 
 def position(keys: Keywords, key: Cell) -> int | None:
     """The position of a key in a dict, or None. Raises `CompileError` if the key is not a constant."""
-    wanted = key_of(key)
-    return next((i for i, name in enumerate(keys.names) if name == wanted), None)
+    value = key_of(key)
+    return next((i for i, name in enumerate(keys.names) if name == value), None)
 
 
 def key_of(key: Cell) -> object:

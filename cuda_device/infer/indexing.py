@@ -30,9 +30,10 @@ def values_of(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     """The typed values of integers that are indices, one for each axis."""
     values = []
     for part in parts:
-        check_index(part.known)
         type = part.known.type
-        roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
+        if not is_index(type):
+            raise _refused(part.known)
+        roomy = INDEX if type == INT and part.known.constant else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))
     return values
 
@@ -40,7 +41,11 @@ def values_of(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
 def check_index(known: Known) -> None:
     """Raises `CompileError` for an index that is not an integer."""
     if not is_index(known.type):
-        raise CompileError(f"an index must be an integer, not {known}", help=help_with(known))
+        raise _refused(known)
+
+
+def _refused(index: Known) -> CompileError:
+    return CompileError(f"an index must be an integer, not {index}", help=help_with(index))
 
 
 def help_with(index: Known) -> str:

@@ -146,7 +146,7 @@ def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
         for edge in block.successors:
             entries.setdefault(edge.block, []).append(edge)
     first: dict[Value, Value] = {}
-    found: dict[Value, tuple[Value, ...]] = {}
+    twins_of: dict[Value, tuple[Value, ...]] = {}
     for block in function.blocks[1:]:
         edges = entries.get(block, [])
         groups: dict[tuple[Value, ...], list[Value]] = {}
@@ -156,8 +156,8 @@ def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
             groups.setdefault(roots, only).append(param)
         for group in groups.values():
             first |= dict.fromkeys(group, group[0])
-            found |= dict.fromkeys(group, tuple(group)) if len(group) > 1 else {}
-    return found
+            twins_of |= dict.fromkeys(group, tuple(group)) if len(group) > 1 else {}
+    return twins_of
 
 
 def proofs(

@@ -106,7 +106,7 @@ def _settle(conflict: Conflict, other: State) -> State:
     """Joins a conflict and a third state, which may resolve it: int64 and uint64 conflict, but not if a float joins them."""
     if isinstance(other, Known):
         # Joining each of the two with the third first makes the result independent of their order.
-        sides = [each if each == other else _join_known(each, other) for each in (conflict.first, conflict.second)]
+        sides = [side if side == other else _join_known(side, other) for side in (conflict.first, conflict.second)]
         known = [side for side in sides if side is not None]
         whole = _join_known(*known) if len(known) == 2 else None
         if whole is not None:

@@ -93,7 +93,7 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell) -> Iteration:
     type = cell.known.type
     assert cell.value is not None and isinstance(type, model.RangeIterator)
     start, stop, step = cell.known.items
-    if all(each.constant for each in cell.known.items) and not range(*(each.bounds[0] for each in cell.known.items)):
+    if all(part.constant for part in cell.known.items) and not range(*(part.bounds[0] for part in cell.known.items)):
         return _end(cell)  # so that the loop's body need not have types, as `x.shape[i]` of an array without axes
     item = _item_of_range(type.item, start, stop, step)
     after = Known(type, items=(_rest_of_range(type.item, start, stop, step), stop, step))
@@ -128,12 +128,12 @@ def _end(cell: Cell) -> Iteration:
 
 def _next_of_list(frame: Frame, _: Op, cell: Cell) -> Iteration:
     assert isinstance(cell.known.value, ListIterator)
-    owner, place = frame.field(cell, 0), cell.known.value.position
+    owner, position = frame.field(cell, 0), cell.known.value.position
     items = owner if is_list(owner.known) else frame.as_iterable(owner)
-    if place >= len(items.known.items):
+    if position >= len(items.known.items):
         return _end(cell)
     return Iteration(
-        Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell
+        Cell(constant(True)), frame.field(items, position), frame.bundle(ListIterator(position + 1), [owner]), cell
     )
 
 
@@ -158,9 +158,9 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell) -> Iteration:
         step = _step(frame, op, part)
         if step.more.known.constant and not step.more.known.value:
             # Earlier parts have moved on.
-            frame.left.update({each: frame.heap[each] for each in frame.left if each in frame.heap})
+            frame.left.update({identity: frame.heap[identity] for identity in frame.left if identity in frame.heap})
             return _end(frame.now(cell))
-        both = [each for each in (more, step.more) if not each.known.constant]
+        both = [condition for condition in (more, step.more) if not condition.known.constant]
         more = frame.operate("&", *both) if len(both) == 2 else (both or [more])[0]
         items.append(step.item)
         parts.append(step.after)
@@ -311,8 +311,8 @@ def _next_of_generator(frame: Frame, _: Op, cell: Cell) -> Iteration:
     done = _suspended(frame, meaning, function, DONE, ())
     if not more.known.constant or more.known.value:
         return Iteration(more, item, frame.bundle(meaning, [function, *after]), done)
-    for each, contents in left.items():
-        frame.change(each, contents)
+    for identity, contents in left.items():
+        frame.change(identity, contents)
     return _end(done)
 
 

@@ -225,7 +225,7 @@ def is_list(known: Known) -> bool:
 
 def is_container(known: Known) -> bool:
     """Whether a value is a list or a dict."""
-    return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
+    return isinstance(known.type, Bundle) and (known.value is Thing.LIST or isinstance(known.value, Keywords))
 
 
 def code_of(known: Known) -> NestedFunction | None:
@@ -235,7 +235,7 @@ def code_of(known: Known) -> NestedFunction | None:
 
 def check_apart(known: Known, identity: Identity) -> None:
     """Raises `CompileError` for an object that would contain itself."""
-    if identity in [each.identity for each in known.inner_objects]:
+    if identity in [inner.identity for inner in known.inner_objects]:
         raise CompileError(
             f"{known} cannot contain itself or a function that captured it",
             help="let the function take it as an argument; functions made with def may call each other by name",

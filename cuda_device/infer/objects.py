@@ -50,7 +50,8 @@ def rename_previous_iteration(state: Known, site: tuple[int, ...]) -> State:
 
     This is recency abstraction: the name of an allocation site denotes only its newest object.
     """
-    older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
+    at_site = (identity for identity in identities(state) if identity.site[:-1] == site)
+    older = {identity: replace(identity, age=identity.age + 1) for identity in at_site}
     return renamed(state, older) if older else state
 
 
@@ -131,11 +132,11 @@ def from_callee(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Ce
 
 def objects_among(frame: Frame, cells: Iterable[Cell]) -> dict[Identity, Cell]:
     """The objects in `cells`, by their identities."""
-    found: dict[Identity, Cell] = {}
+    by_identity: dict[Identity, Cell] = {}
     for cell in cells:
         if may_hold(cell.known):
-            found = objects_in(frame, cell, cell.known) | found
-    return found
+            by_identity = objects_in(frame, cell, cell.known) | by_identity
+    return by_identity
 
 
 def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell, State]]) -> dict[Identity, Cell] | None:
@@ -143,19 +144,19 @@ def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell, State]]) -> dict[I
     bundles = [state for _, state in pairs if isinstance(state, Known) and state.items]
     if not any(issubclass(meaning, Gaps) for state in bundles for meaning in state.meanings):
         return None
-    found: dict[Identity, Cell] = {}
+    by_identity: dict[Identity, Cell] = {}
     for cell, state in pairs:
         if isinstance(state, Known):
-            found |= objects_in(frame, cell, state)
-    return found
+            by_identity |= objects_in(frame, cell, state)
+    return by_identity
 
 
 def return_value(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     """The returned value, with the contents of the objects among the arguments.
 
-    A step of a generator has two places for each: one where there was a value, and one where there was none.
+    A step of a generator has two slots for each: one if there was a value, and one if there was none.
     """
-    now = [closures.close(frame, frame.now(frame.heap[each])) for each in objects]
+    now = [closures.close(frame, frame.now(frame.heap[identity])) for identity in objects]
     if isinstance(cell.known.value, Resumed):
         nothing = [Cell(UNSET)] * len(now)
         now = [*now, *nothing] if cell.known.items[0].value else [*nothing, *now]
@@ -186,7 +187,7 @@ _ANYWHERE = -2
 
 def positions(states: Sequence[State]) -> list[int]:
     """The positions of generators, and of the iterators that unroll their loops."""
-    return [position for each in states if isinstance(each, Known) and each.items for position in _positions(each)]
+    return [position for state in states if isinstance(state, Known) and state.items for position in _positions(state)]
 
 
 def _positions(known: Known) -> Iterator[int]:

@@ -103,9 +103,9 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     folded = fold(frame, UNARY[sign], cells) if cell.known.constant else None
     if folded is not None:
         return [folded]
-    own = overloaded(frame, UNARY_METHODS[sign], cell)
-    if own is not None:
-        return [own]
+    overload = overloaded(frame, UNARY_METHODS[sign], cell)
+    if overload is not None:
+        return [overload]
     rule = frame.kind(cell.known).unary
     if rule is None:
         raise remedies.undefined(sign, cell.known)
@@ -123,9 +123,9 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     kind = _of_both(frame, a, b)
     in_place = bool(op.attributes.get("inplace"))
     if kind.rank is Rank.STRUCT:
-        own = overloaded(frame, METHODS[sign], a, b, in_place=in_place)
-        if own is not None:
-            return [own]
+        overload = overloaded(frame, METHODS[sign], a, b, in_place=in_place)
+        if overload is not None:
+            return [overload]
     elif in_place and is_container(a.known):
         raise CompileError(
             f"{a.known} cannot be changed by {sign}=",
@@ -159,9 +159,9 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
 
     `+=` calls `__iadd__` if the struct has it. Returns None if there is none of these.
     """
-    own = (_special_method(frame, a, f"i{method}") if in_place else None) or _special_method(frame, a, method)
-    if own is not None:
-        return frame.run(own, a, *others)
+    special = (_special_method(frame, a, f"i{method}") if in_place else None) or _special_method(frame, a, method)
+    if special is not None:
+        return frame.run(special, a, *others)
     for b in others:
         reflected = _special_method(frame, b, _REFLECTED.get(method, f"r{method}"))
         if reflected is not None:
@@ -240,9 +240,9 @@ def _are_unlike(a: Known, b: Known) -> bool:
 
 def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell] | None:
     """Calls the method of a struct for a comparison, if there is one. `!=` without `__ne__` negates `__eq__`, as in Python."""
-    own = overloaded(frame, METHODS[sign], *cells)
-    if own is not None:
-        return [own]
+    overload = overloaded(frame, METHODS[sign], *cells)
+    if overload is not None:
+        return [overload]
     if sign != "!=":
         return None
     equal = overloaded(frame, METHODS["=="], *cells)

@@ -96,7 +96,7 @@ class _Losses:
         key = function.name, arguments, where if function.location.is_ours else None
         if key not in self.bodies:
             self.bodies[key] = _Body(self, function, arguments, key[-1])
-            self.bodies[key].run()
+            self.bodies[key].find_origins()
         return self.bodies[key]
 
 
@@ -112,14 +112,14 @@ class _Body:
         self.calls: dict[Value, _Body] = {}
         """The analyses of callees, by the results of the calls, for the current origins of the arguments."""
         self.origins: dict[Value, Origin] = dict(zip(function.params, arguments, strict=True))
-        self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
+        self.makers: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
         self.arrives: dict[Value, list[Value]] = {}
         for block in function.blocks:
             for edge in block.successors:
                 for param, argument in zip(edge.block.params, edge.arguments, strict=True):
                     self.arrives.setdefault(param, []).append(argument)
 
-    def run(self) -> None:
+    def find_origins(self) -> None:
         """Finds the origins."""
         changed = True
         while changed:
@@ -129,7 +129,7 @@ class _Body:
                 if (after := _joined(before, origin)) != before:
                     self.origins[value], changed = after, True
         ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
-        self.result = reduce(_joined, (self.of(value) for end in ends for value in end.operands), self.result)
+        self.result = reduce(_joined, (self.origin_of(value) for end in ends for value in end.operands), self.result)
 
     def tell(self) -> None:
         """Reports the losses."""
@@ -148,7 +148,7 @@ class _Body:
         for param in self.losses.adopted.intersection(self.arrives):
             self._grows(param)
 
-    def of(self, value: Value) -> Origin:
+    def origin_of(self, value: Value) -> Origin:
         """The current origin of a value. Elements of arrays and other containers are `GIVEN`."""
         if _is_float(value) or isinstance(value.type, (Tuple, Bundle)):
             return self.origins.get(value, FloatOrigin.EXACT)
@@ -161,10 +161,10 @@ class _Body:
             elif op.code is ops.CALL:
                 self._result(op)
         for param, arguments in self.arrives.items():
-            yield param, reduce(_joined, map(self.of, arguments))
+            yield param, reduce(_joined, map(self.origin_of, arguments))
 
     def _result(self, op: Op) -> Origin:
-        parts = tuple(map(self.of, op.operands))
+        parts = tuple(map(self.origin_of, op.operands))
         operands = _greatest(parts)
         if op.code is ops.MAKE and not isinstance(op.result.type, Number):
             return parts
@@ -182,7 +182,7 @@ class _Body:
             return operands
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
-            self.calls[op.result] = self.losses.enter(callee, parts, self._place(op))
+            self.calls[op.result] = self.losses.enter(callee, parts, self._location(op))
             return self.calls[op.result].result
         if op.code is ops.INTRINSIC and op.attributes["name"] in _NARROWING and _takes_wide_floats(op):
             return FloatOrigin.COMPUTED
@@ -196,7 +196,7 @@ class _Body:
             return origin[int(str(op.attributes["index"]))]
         return _of_type(op.result.type) if isinstance(op.operands[0].type, Struct) else origin
 
-    def _place(self, op: Op) -> Location:
+    def _location(self, op: Op) -> Location:
         """The location of an operation in the user's program."""
         return (self.where if op.location.is_ours else None) or op.location
 
@@ -212,7 +212,7 @@ class _Body:
         if not is_narrow_number(target) or _is_float(op.result) or op.attributes.get("exact"):
             return
         self.losses.report(
-            self._place(op),
+            self._location(op),
             f"{self._named(value)} is a Python int and takes the type {target} here: it wraps if it does not fit",
             f"convert the {target} to a wider type first, as in int32(x); or write {target}(…) if it fits",
         )
@@ -222,14 +222,14 @@ class _Body:
         source = value.type
         if not is_wide_float(target) or is_wide_float(source) or not _is_float(value):
             return
-        if self.of(value) != FloatOrigin.COMPUTED:
+        if self.origin_of(value) != FloatOrigin.COMPUTED:
             return
-        made = self.made.get(value)
-        if made is not None and made.code is ops.FIELD and _is_float(made.operands[0]):
-            (value,), target = made.operands, COMPLEX128
+        maker = self.makers.get(value)
+        if maker is not None and maker.code is ops.FIELD and _is_float(maker.operands[0]):
+            (value,), target = maker.operands, COMPLEX128
         is_parameter = self.function is self.losses.module.main and self._source(value) in self.function.params
         self.losses.report(
-            self._place(op),
+            self._location(op),
             f"{self._named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
             f"give the parameter a hint, {self._source(value).hint}: {target}, or pass numpy.{target}(…)"
             if is_parameter
@@ -252,14 +252,14 @@ class _Body:
         derived, size = {param}, 0
         sums = {op.result: op.operands for op in self.function.ops() if op.code is ops.PY_BINARY}
         while size != (size := len(derived)):
-            derived |= {value for value, of in (self.arrives | sums).items() if not derived.isdisjoint(of)}
+            derived |= {value for value, sources in (self.arrives | sums).items() if not derived.isdisjoint(sources)}
         seen, todo = set[Value](), list(self.arrives[param])
         while todo:
             value = todo.pop()
             if value in seen or value is param:
                 continue
             seen.add(value)
-            op = self.made.get(value)
+            op = self.makers.get(value)
             if op is None:
                 todo += self.arrives.get(value, ())
             elif terms := self._terms(op):
@@ -271,7 +271,7 @@ class _Body:
     def _repeats(self, op: Op) -> None:
         """Reports the same in unrolled loops, where an earlier copy of the operation had a Python int as operand."""
         for number, (term, _) in enumerate(self._terms(op)):
-            before = self.made.get(term)
+            before = self.makers.get(term)
             if before is not None and before.location == op.location:
                 terms = self._terms(before)
                 if before.result in self.losses.grown or (number < len(terms) and terms[number][1]):
@@ -282,26 +282,26 @@ class _Body:
         if _is_float(value):
             reason = f"{started} number and took the type {value.type}: each step is rounded to it"
             self.losses.report(
-                self._place(op), reason, f"start with float32(0), or with {value.type}(0) if that is meant"
+                self._location(op), reason, f"start with float32(0), or with {value.type}(0) if that is meant"
             )
             return
         reason = f"{started} int and took the type {value.type}: it wraps if it does not fit"
-        self.losses.report(self._place(op), reason, _WIDER)
+        self.losses.report(self._location(op), reason, _WIDER)
         if op.code is ops.PY_BINARY:
             self.losses.grown[op.result] = self.function, op
 
     def _terms(self, op: Op) -> list[tuple[Value, bool]]:
         """The operands of an operation that may exceed a narrow type, and whether each is a Python int. Looks into callees."""
-        made, names = self.made, dict[Value, Value]()
+        makers, names = self.makers, dict[Value, Value]()
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
-            made = {value: each for each in callee.ops() for value in each.results}
+            makers = {value: inner for inner in callee.ops() for value in inner.results}
             names = dict(zip(callee.params, op.operands, strict=True))
             end = callee.blocks[-1].terminator
-            op = made.get(end.operands[0], op) if end.operands else op
+            op = makers.get(end.operands[0], op) if end.operands else op
         if op.code is not ops.PY_BINARY or op.attributes["op"] not in _GROWING or not is_narrow_number(op.result.type):
             return []
-        ints = [v in made and made[v].code is ops.CONST and v not in self.losses.given for v in op.operands]
+        ints = [v in makers and makers[v].code is ops.CONST and v not in self.losses.given for v in op.operands]
         return [(names.get(v, v), is_int) for v, is_int in zip(op.operands, ints, strict=True)]
 
 
@@ -319,7 +319,7 @@ def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool
     for function, op in analysis.grown.values() if checked else ():
         if op.attributes["op"] in _CHECKED:
             _check(function, op)
-    return tuple(sorted(analysis.reported.values(), key=lambda each: (each.location.file, each.location.line)))
+    return tuple(sorted(analysis.reported.values(), key=lambda loss: (loss.location.file, loss.location.line)))
 
 
 def _check(function: Function, op: Op) -> None:

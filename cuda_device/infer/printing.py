@@ -47,17 +47,17 @@ class Spec:
     """A format specification of an f-string. `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
 
     def __init__(self, text: str) -> None:
-        found = _SPEC.fullmatch(text)
-        if found is None or (found["align"] and found["zero"]):
+        match = _SPEC.fullmatch(text)
+        if match is None or (match["align"] and match["zero"]):
             raise CompileError(
                 f"device code does not support the format {text!r}",
                 help="it supports widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
             )
-        self.text, self.sign = text, (found["sign"] or "").replace("-", "")
-        self.alternate, self.kind = found["alternate"] is not None, found["kind"] or ""
-        self.flags = "-" if found["align"] == "<" else "0" if found["zero"] else ""
-        self.width = int(found["width"] or 0)
-        self.precision = int(found["precision"]) if found["precision"] else None
+        self.text, self.sign = text, (match["sign"] or "").replace("-", "")
+        self.alternate, self.kind = match["alternate"] is not None, match["kind"] or ""
+        self.flags = "-" if match["align"] == "<" else "0" if match["zero"] else ""
+        self.width = int(match["width"] or 0)
+        self.precision = int(match["precision"]) if match["precision"] else None
         if self.width > _MOST_COLUMNS or (self.precision or 0) > _MOST_COLUMNS:
             raise CompileError(
                 f"the format {text!r} is too wide", help=f"the limit is {_MOST_COLUMNS} columns and digits"
@@ -167,12 +167,12 @@ class Line:
         elif (shape := self.shape(cell)) is not None:
             self.listed(*shape)
         else:
-            what = (
+            remedy = (
                 "print its elements"
                 if isinstance(known.type, model.Array)
                 else "print numbers, and values that consist of numbers"
             )
-            raise CompileError(f"{known} cannot be printed in device code", help=what)
+            raise CompileError(f"{known} cannot be printed in device code", help=remedy)
 
     def shape(self, cell: Cell) -> tuple[str, Sequence[Cell], str, Sequence[str]] | None:
         """The opening bracket, the parts, the closing bracket and the labels of a value with parts; None for other values."""
@@ -253,8 +253,8 @@ class Line:
             self.convert(spec.conversion(spec.kind), magnitude, model.UINT64)
             return
         if spec.width:
-            what = f"{spec.kind} with a sign or a prefix, padded to a width,"
-            raise CompileError(f"printf has no {what} for {cell.known}", help="make it unsigned, np.uint32(n): {n:08x}")
+            form = f"{spec.kind} with a sign or a prefix, padded to a width,"
+            raise CompileError(f"printf has no {form} for {cell.known}", help="make it unsigned, np.uint32(n): {n:08x}")
         self.choose(negative, ("-", spec.sign))
         self.literal(f"0{spec.kind}" * spec.alternate)
         self.convert(f"%{spec.kind}", magnitude, model.UINT64)

@@ -128,10 +128,10 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
         frame.build.effect(ops.STORE, reference.value, item)
 
 
-def is_copied_in_memory(frame: Frame, value: Cell, wanted: Type) -> bool:
+def is_copied_in_memory(frame: Frame, value: Cell, type: Type) -> bool:
     """Whether a value is too large to be loaded, and must be copied from the place where it was read, which still has it."""
     is_there = value.place is not None and value.place.writes == frame.writes
-    return is_there and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
+    return is_there and value.known.type == type and len(leaves(type)) > MOST_NUMBERS
 
 
 def _copy(frame: Frame, target: Cell, source: Cell) -> None:

@@ -153,16 +153,16 @@ def of_attribute(owner: str, name: str) -> str:
         return f"write {owner}(1), {owner}(2) or {owner}(3); the position in the block is thread_idx.{name}"
     plain = name.strip("_").removesuffix("f")
     for module, prefix in ((math, "math"), (builtins, "")):
-        for each in (name, plain):
-            if owner == "cuda_device" and hasattr(module, each):
-                return f"write {prefix}.{each}" if prefix else f"write {each}: Python's own"
+        for candidate in (name, plain):
+            if owner == "cuda_device" and hasattr(module, candidate):
+                return f"write {prefix}.{candidate}" if prefix else f"write {candidate}: Python's own"
     return ""
 
 
 def of_swizzle(name: str, dtype: object, size: int, is_assigned: bool = False) -> str:
     """What to write instead of `v.xy`, or of another language's names of the elements of a vector."""
     if 1 < len(name) <= 4 and set(name) <= set("xyzw"[:size]):
-        elements = ", ".join(f"v.{each}" for each in name)
+        elements = ", ".join(f"v.{letter}" for letter in name)
         return f"write {elements} = …" if is_assigned else f"write {dtype}x{len(name)}({elements})"
     if is_assigned or set(name) <= set("xyzwrgbastpq") or re.fullmatch(r"s\d", name):
         return f"its elements are {', '.join('xyzw'[:size])}"
@@ -245,11 +245,11 @@ def undefined(sign: str, *operands: Known) -> CompileError:
     """The error of an operator that its operands do not have."""
     method = f"__{METHODS[sign]}__" if sign in METHODS else ""
     if len(operands) == 1:
-        what, method = f"the operator {sign} is not defined for {operands[0]}", f"__{UNARY_METHODS[sign]}__"
+        reason, method = f"the operator {sign} is not defined for {operands[0]}", f"__{UNARY_METHODS[sign]}__"
     else:
-        what = f"{operands[0]} {sign} {operands[1]} is not defined"
+        reason = f"{operands[0]} {sign} {operands[1]} is not defined"
     return CompileError(
-        what,
+        reason,
         help=next(filter(None, map(_remedy_of_array, operands)), "")
         or _remedy_of_text(sign if len(operands) == 2 else "", *operands)
         or _own_remedy(method, *operands),

@@ -28,7 +28,7 @@ from cuda_device.infer.kinds import arrays, scalars
 from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Resumed, Text, Thing, class_of, use_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.lazy_imports import LazyMethod, LazyTable, import_lazily
+from cuda_device.lazy_imports import LazyTable, import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import is_struct, model_of
 from cuda_device.types.known import Known, Undefined, constant, part
@@ -88,10 +88,10 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(index.known.value, Named):
         index = frame.as_tuple(index)
     rule = frame.kind(owner.known).getitem
-    found = rule(frame, op, owner, index) if rule else None
-    if found is None:
+    item = rule(frame, op, owner, index) if rule else None
+    if item is None:
         raise CompileError(f"{owner.known.shown} cannot be indexed in device code", help=_help_with_items(owner.known))
-    return [found]
+    return [item]
 
 
 def _help_with_items(known: Known) -> str:
@@ -118,9 +118,9 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(owner.known.type, model.Array) and isinstance(value.known.type, model.Static):
         value = hosted.as_array(frame, value)
     rule = frame.kind(owner.known).setitem
-    found = rule(frame, op, owner, index, value) if rule else None
-    if found is not None:
-        return found
+    results = rule(frame, op, owner, index, value) if rule else None
+    if results is not None:
+        return results
     known = owner.known
     if isinstance(known.type, model.Number | model.NoneType):
         raise CompileError(f"{known} has no elements to assign to", help="pass an array to the kernel")
@@ -176,15 +176,15 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, value = cells
     name = str(op.attributes["name"])
     rule = frame.kind(owner.known).setattr
-    found = rule(frame, op, owner, name, value) if rule else None
-    if found is None:
+    results = rule(frame, op, owner, name, value) if rule else None
+    if results is None:
         raise CompileError(
             f"the attribute {name!r} of {owner.known} cannot be assigned to",
             help=remedies.of_swizzle(name, owner.known.type.dtype, owner.known.type.size, is_assigned=True)
             if isinstance(owner.known.type, model.Vector)
             else "you can assign to members of structs, and to x, y, z, w of vectors",
         )
-    return found
+    return results
 
 
 # Names, calls, unpacking and errors
@@ -196,7 +196,7 @@ def _remedy_of_name(frame: Frame, name: str) -> str:
     with contextlib.suppress(PluginError):  # a name of a plugin that is not installed
         if ours in dir(package) and frame.program.row(getattr(package, ours)):
             prefix = next(
-                (each for each, value in frame.function.__globals__.items() if value is package), "cuda_device"
+                (alias for alias, value in frame.function.__globals__.items() if value is package), "cuda_device"
             )
             return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
     return f"write math.{name}" if hasattr(math, name) else "define it, or import it, before the kernel is launched"
@@ -216,8 +216,8 @@ def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
-    what = str(op.attributes["what"])
-    raise CompileError(f"{what} is not supported in device code", help=remedies.CONSTRUCTS.get(what, ""))
+    construct = str(op.attributes["what"])
+    raise CompileError(f"{construct} is not supported in device code", help=remedies.CONSTRUCTS.get(construct, ""))
 
 
 def _is_by_row(row: Intrinsic, positional: Sequence[Cell]) -> bool:
@@ -245,10 +245,10 @@ def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: M
     if isinstance(entity, type) and is_struct(entity):
         return composites.construct(frame, model_of(entity), positional, named)
     arguments = [*positional, *named.values()]
-    own = None
+    method = None
     if any(isinstance(cell.known.type, model.Struct) for cell in arguments):
-        own = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
-    if own is None and not isinstance(entity, Func):
+        method = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
+    if method is None and not isinstance(entity, Func):
         row = frame.program.row(entity)
         if row is not None and not named and _is_by_row(row, positional):
             return calls.call_row(row, frame, positional, named)
@@ -258,7 +258,7 @@ def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: M
     if isinstance(entity, Func) and entity.options.interop:
         for cell in arguments:
             conditions.describable(frame, cell)
-    return frame.program.call(frame, own or entity, positional, named)
+    return frame.program.call(frame, method or entity, positional, named)
 
 
 _DISPATCHING: tuple[Any, ...] = (
@@ -411,27 +411,3 @@ RULES: LazyTable[ops.OpDef, Rule] = LazyTable(
         ops.PY_AT: "loops.stands_at",
     },
 )
-
-
-class RuleFrame(Frame):
-    """A frame with the rules of all kinds."""
-
-    kind = kind_of
-    call = call
-    getattr = getattr_
-    getitem = getitem
-    store = arrays.store
-    assign = arrays.assign
-    binary = operators.binary
-    unary = operators.unary
-    compare = operators.compare
-    truth = operators.truth_of
-    iterate = LazyMethod("cuda_device.infer", "loops.iterator_over")
-    items_of_iterator = LazyMethod("cuda_device.infer", "loops.items_of")
-    as_iterable = LazyMethod("cuda_device.infer", "sequences.as_iterable")
-    items_of = LazyMethod("cuda_device.infer", "sequences.items_of")
-    method_of = LazyMethod("cuda_device.infer", "composites.method_of")
-    subarray = LazyMethod("cuda_device.infer", "kinds.subarrays.made_of")
-    as_array_type = arrays.as_type
-    constant_array = arrays.in_constant_memory
-    record_constant = LazyMethod("cuda_device.infer", "kinds.structs.constant_of")

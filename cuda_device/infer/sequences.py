@@ -30,19 +30,23 @@ def as_iterable(frame: Frame, cell: Cell) -> Cell:
     return frame.as_tuple(hosted.as_items(frame, cell))
 
 
-def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
-    """The items of a value of known length. Otherwise it is an error, which says that `what` needs them."""
+def items_of(frame: Frame, cell: Cell, consumer: str) -> list[Cell]:
+    """The items of a value of known length. Otherwise it is an error, which says that the `consumer` needs them."""
     cell = as_iterable(frame, cell)
     rule = frame.kind(cell.known).items
     items = rule(frame, cell) if rule else None
     if items is not None:
         return items
     match cell.known.type:
-        case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() if what != "in":
+        case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() if consumer != "in":
             return frame.items_of_iterator(cell)
     if isinstance(cell.known.type, model.Number) or cell.known.type == model.NONE:
-        raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")
-    raise CompileError(f"{what} cannot take {cell.known}: its length is not known at compile time", help="use a tuple")
+        raise CompileError(
+            f"{consumer} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array"
+        )
+    raise CompileError(
+        f"{consumer} cannot take {cell.known}: its length is not known at compile time", help="use a tuple"
+    )
 
 
 def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -85,22 +85,31 @@ class Outline:
         from cuda_device.ir.ops import Effect
         from cuda_device.optimise import points_to
 
-        operations = module.ops()
-        sizes = [op for op in operations if op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x"]
-        placed = [(op.attributes["place"], op) for op in operations if "place" in op.attributes]
+        positions = cooperative = calls = False
+        waits: dict[int, Location] = {}
+        reports: dict[int, ReportPlace] = {}
+        prints: dict[int, Print] = {}
+        for op in module.ops():
+            if op.code is ops.REPORT:
+                reports[op.attributes["place"]] = _place(op)
+            elif op.code is ops.PRINT:
+                prints[op.attributes["place"]] = _print(op)
+            elif "place" in op.attributes and Effect.SUSPENDS in op.code.effects:
+                waits[op.attributes["place"]] = op.location
+            elif op.code is ops.REGISTER:
+                positions |= op.attributes["name"] == "block_dim.x" and op.result.type == INT32
+            calls |= op.code is ops.CALL
+            cooperative |= op.code is ops.GRID_WORD and not op.attributes.get("cluster")
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
-            may_run_long=any(dominance.back_edges(function.blocks) for function in module.functions)
-            or any(map(dominance.callees, module.functions[1:])),
-            recursive=module.has(ops.CALL) and bool(dominance.in_recursion(module)),
-            positions=any(op.result.type == INT32 for op in sizes),
-            cooperative=bool(
-                [op for op in operations if op.code is ops.GRID_WORD and not op.attributes.get("cluster")]
-            ),
-            waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
-            reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},
-            prints={place: _print(op) for place, op in placed if op.code is ops.PRINT},
+            may_run_long=dominance.has_loops(module) or any(map(dominance.callees, module.functions[1:])),
+            recursive=calls and bool(dominance.in_recursion(module)),
+            positions=positions,
+            cooperative=cooperative,
+            waits=waits,
+            reports=reports,
+            prints=prints,
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import TypeVar
 
 from cuda_device.ir import ops
@@ -20,6 +21,7 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.model import Number
 
 T = TypeVar("T", bound=Hashable)
+_BLOCKS = attrgetter("blocks")
 
 
 def reverse_postorder(entry: Block) -> list[Block]:
@@ -141,8 +143,15 @@ def back_edges(blocks: Iterable[Block]) -> list[tuple[Block, Edge]]:
     edges = []
     for block in blocks:
         seen.add(block)
-        edges += [(block, edge) for edge in block.successors if edge.block in seen]
+        for edge in block.successors:
+            if edge.block in seen:
+                edges.append((block, edge))  # noqa: PERF401  # a comprehension would be a call for each block
     return edges
+
+
+def has_loops(module: Module) -> bool:
+    """Whether any function of a module, whose blocks are in reverse postorder, has a loop."""
+    return any(map(back_edges, map(_BLOCKS, module.functions)))
 
 
 def natural_loops(blocks: list[Block]) -> list[Loop]:

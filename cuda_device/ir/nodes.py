@@ -88,7 +88,7 @@ class Prototype:
     result: Type
 
 
-_OPS, _CODE = attrgetter("ops"), attrgetter("code")
+_BLOCKS, _OPS, _CODE = attrgetter("blocks"), attrgetter("ops"), attrgetter("code")
 
 
 @dataclass(slots=True, eq=False)
@@ -145,7 +145,7 @@ class Module:
 
     def ops(self) -> list[Op]:
         """A new list of the operations of all functions."""
-        return list(chain.from_iterable(map(Function.ops, self.functions)))
+        return list(chain.from_iterable(map(_OPS, chain.from_iterable(map(_BLOCKS, self.functions)))))
 
     def by_code(self) -> dict[OpDef, list[Op]]:
         """The operations of all functions by their codes."""
@@ -154,9 +154,13 @@ class Module:
             by_code.setdefault(op.code, []).append(op)
         return by_code
 
+    def codes(self) -> set[OpDef]:
+        """The codes of all operations."""
+        return set(map(_CODE, self.ops()))
+
     def has(self, *codes: OpDef) -> bool:
         """Whether any operation has one of the codes."""
-        return not set(map(_CODE, self.ops())).isdisjoint(codes)
+        return not self.codes().isdisjoint(codes)
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)

@@ -24,14 +24,15 @@ from cuda_device.ir.ops import Level
 
 def simplify(function: Function, values: Mapping[Value, Value] = MappingProxyType({})) -> None:
     """Changes the function in place, and replaces `values`."""
-    entries: dict[Block, list[Edge]] = {block: [] for block in function.blocks}
-    for block in function.blocks:
-        for edge in block.successors:
-            entries[edge.block].append(edge)
     same = dict(values)
-    _drop_parameters(function, entries, same)
-    _merge_blocks(function, entries, same)
-    function.blocks = reverse_postorder(function.blocks[0])
+    if len(function.blocks) > 1:
+        entries: dict[Block, list[Edge]] = {block: [] for block in function.blocks}
+        for block in function.blocks:
+            for edge in block.successors:
+                entries[edge.block].append(edge)
+        _drop_parameters(function, entries, same)
+        _merge_blocks(function, entries, same)
+        function.blocks = reverse_postorder(function.blocks[0])
     if same:
         substitute(function, {value: _final(value, same) for value in same})
 

@@ -35,7 +35,7 @@ def float_floor_divide(a: Any, b: Any) -> Any:
     return nearest
 
 
-def place(index: Any, length: Any) -> Any:
+def position(index: Any, length: Any) -> Any:
     """Converts an index that may be negative, and then counts from the end, to one from 0."""
     return index + length if index < 0 else index
 
@@ -55,7 +55,7 @@ def slice_bounds(start: Any, stop: Any, step: Any, length: Any) -> Any:
 
 def _clamp(bound: Any, low: Any, high: Any, length: Any) -> Any:
     """Converts a bound of a slice, which may be negative, to an index from `low` to `high`."""
-    distance = place(bound, length)
+    distance = position(bound, length)
     return min(max(distance, low), high)
 
 
@@ -93,7 +93,7 @@ def is_multiple(number: Any, factor: Any) -> Any:
     return number % factor == 0 if factor > 0 else False
 
 
-def has_place(shape: Any, steps: Any, lengths: Any) -> Any:
+def is_reshapeable(shape: Any, steps: Any, lengths: Any) -> Any:
     """Returns whether an array with this shape and these strides can be reshaped to `lengths` without a copy.
 
     Axes that are merged must be contiguous with each other.

@@ -324,7 +324,7 @@ _MANY = 128
 
 def has_many_loops(module: Module) -> bool:
     """Whether a module of the device level has so many loops that LLVM's time for them grows with the square of their number."""
-    if sum(len(function.blocks) for function in module.functions) <= _MANY:
+    if sum([len(function.blocks) for function in module.functions]) <= _MANY:
         return False
     headers = [{edge.block for _, edge in back_edges(function.blocks)} for function in module.functions]
     return sum(map(len, headers)) > _MANY

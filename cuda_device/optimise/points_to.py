@@ -51,9 +51,12 @@ def roots_in_function(function: Function) -> dict[Value, Roots]:
     roots: dict[Value, Roots] = {
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
-    results = [(result, op.operands) for op in function.ops() for result in op.results]
-    # Most results are numbers.
-    copies = [copy for copy in results if not isinstance(copy[0].type, Number) and _holds_address(copy[0])]
+    copies = [
+        (result, op.operands)
+        for op in function.ops()
+        for result in op.results
+        if not isinstance(result.type, Number) and _holds_address(result)  # most results are numbers
+    ]
     for block in function.blocks:
         for edge in block.successors:
             pairs = zip(edge.block.params, edge.arguments, strict=True)
@@ -63,7 +66,9 @@ def roots_in_function(function: Function) -> dict[Value, Roots]:
         changed = False
         for value, sources in copies:
             known = roots.get(value, _NONE)
-            joined = known.union(*[roots.get(source, _NONE) for source in sources])
+            joined = known
+            for source in sources:
+                joined |= roots.get(source, _NONE)
             if joined != known:
                 roots[value] = joined
                 changed = True
@@ -73,7 +78,9 @@ def roots_in_function(function: Function) -> dict[Value, Roots]:
 def roots_in_module(module: Module) -> dict[Value, Roots]:
     """As `roots_in_function`, for all functions of a module, in terms of the parameters of the main function."""
     main = module.main
-    own = {function.name: roots_in_function(function) for function in module.functions}
+    if len(module.functions) == 1 and not module.has(ops.CALL):
+        return roots_in_function(main)
+    local_roots = {function.name: roots_in_function(function) for function in module.functions}
     passed = {function.name: [_NONE] * len(function.params) for function in module.functions}
     passed[main.name] = [frozenset((i,)) for i in range(len(main.params))]
     todo = [main]
@@ -83,7 +90,7 @@ def roots_in_module(module: Module) -> dict[Value, Roots]:
             if op.code is not ops.CALL:
                 continue
             callee = module[op.attributes["callee"]]
-            arguments = [own[caller.name].get(operand, _NONE) for operand in op.operands]
+            arguments = [local_roots[caller.name].get(operand, _NONE) for operand in op.operands]
             joined = [
                 known | _in_caller(passed[caller.name], roots)
                 for known, roots in zip(passed[callee.name], arguments, strict=True)
@@ -91,7 +98,11 @@ def roots_in_module(module: Module) -> dict[Value, Roots]:
             if joined != passed[callee.name]:
                 passed[callee.name] = joined
                 todo.append(callee)
-    return {value: _in_caller(passed[name], roots) for name, values in own.items() for value, roots in values.items()}
+    return {
+        value: _in_caller(passed[name], roots)
+        for name, values in local_roots.items()
+        for value, roots in values.items()
+    }
 
 
 def _in_caller(passed: list[Roots], roots: Roots) -> Roots:

@@ -237,8 +237,8 @@ class Proofs:
                 yield from self._compared("<=", a, b, facts)
                 yield from self._compared("<=", b, a, facts)
             case "!=":  # with a >= b, this implies a > b
-                for one, other in ((a, b), (b, a)):
-                    apart = self.sum(one).minus(self.sum(other))
+                for left, other in ((a, b), (b, a)):
+                    apart = self.sum(left).minus(self.sum(other))
                     if self._follows(facts, apart):
                         yield apart.plus(Sum(-1))
 

@@ -56,10 +56,10 @@ def benchmark(
     for _ in range(_FIRST):
         function()
     where.synchronize()
-    each = max((time.perf_counter() - start) / _FIRST, 1e-9)
-    for _ in range(int(warmup / each)):
+    per_call = max((time.perf_counter() - start) / _FIRST, 1e-9)
+    for _ in range(int(warmup / per_call)):
         function()
-    count = max(_FEWEST, int(duration / each))
+    count = max(_FEWEST, int(duration / per_call))
     seconds = _on_gpu(function, where, count, cold) if isinstance(where, GpuStream) else _on_cpu(function, count)
     low, *_, high = statistics.quantiles(seconds, n=5, method="inclusive")
     return Timing(statistics.median(seconds), low, high, count)

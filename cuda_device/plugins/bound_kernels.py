@@ -34,11 +34,11 @@ class BoundKernel:
         sizes.has_block()
         self.kernel, self.sizes = kernel, sizes.given()
         names = parameters_of(kernel.underlying).names
-        for what, size in self.sizes.items():
+        for keyword, size in self.sizes.items():
             with suppress(ValueError):  # from functions without a signature
                 if callable(size) and not _takes(inspect.signature(size), len(names)):
                     raise TypeError(
-                        f"{what} is a function of the kernel's arguments: write lambda {', '.join(names)}: …"
+                        f"{keyword} is a function of the kernel's arguments: write lambda {', '.join(names)}: …"
                     )
 
     @users_traceback
@@ -57,17 +57,17 @@ class BoundKernel:
         parameters = parameters_of(kernel.underlying)
         values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
         for i, name in enumerate(parameters.names):
-            wanted = parameters.hints.get(name)
-            if isinstance(wanted, model.Struct) and isinstance(values[i], (tuple, dict)):
+            hint = parameters.hints.get(name)
+            if isinstance(hint, model.Struct) and isinstance(values[i], (tuple, dict)):
                 try:
-                    values[i] = as_type(values[i], wanted, name)
+                    values[i] = as_type(values[i], hint, name)
                 except TypeError as error:
-                    remedy = f"pass a {wanted.name}, or a tuple or dict of its members"
+                    remedy = f"pass a {hint.name}, or a tuple or dict of its members"
                     raise CallError(f"the argument {name!r}: {error}", remedy) from None
-        return {what: size(*values) if callable(size) else size for what, size in sizes.items()}
+        return {keyword: size(*values) if callable(size) else size for keyword, size in sizes.items()}
 
     def __repr__(self) -> str:
-        shown = (f"{what}={getattr(size, '__qualname__', size)}" for what, size in self.sizes.items())
+        shown = (f"{keyword}={getattr(size, '__qualname__', size)}" for keyword, size in self.sizes.items())
         return f"<kernel {self.kernel.underlying.__qualname__} with {', '.join(shown)}>"
 
 

@@ -91,9 +91,9 @@ def main(words: Sequence[str] | None = None) -> int:
     cache.add_argument("action", nargs="?", choices=("info", "list", "clear"), default="info")
     cache.set_defaults(run=_cache)
 
-    wanted = parser.parse_args(words)
+    arguments = parser.parse_args(words)
     try:
-        wanted.run(wanted)
+        arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as `head`, has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python flushes when it exits
@@ -102,7 +102,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         others = (os.path.dirname(device.__file__), os.path.dirname(os.__file__), "<")  # us and the standard library
         frames = traceback.extract_tb(error.__traceback__)
-        users = [each for each in frames if not each.filename.startswith(others)]
+        users = [frame for frame in frames if not frame.filename.startswith(others)]
         if users and not isinstance(error, device.Error):  # the kernel's file raised it
             print(f"  at {users[-1].filename}:{users[-1].lineno}", file=sys.stderr)
         return 1
@@ -110,9 +110,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _info(_: argparse.Namespace) -> None:
-    found = list(facts())
-    width = max(len(name) for name, _ in found)
-    print("\n".join(f"{name:<{width}} {value}" for name, value in found))
+    rows = list(facts())
+    width = max(len(name) for name, _ in rows)
+    print("\n".join(f"{name:<{width}} {value}" for name, value in rows))
 
 
 def facts() -> Iterator[tuple[str, str]]:
@@ -142,9 +142,9 @@ def facts() -> Iterator[tuple[str, str]]:
     yield from toolchain()
     if driver.available():
         for ordinal in range(driver.device_count()):
-            found = driver.properties(ordinal)
-            major, minor = found.capability
-            yield f"GPU {ordinal}", f"{found.name}, compute capability {major}.{minor}, {found.memory >> 20} MiB"
+            gpu = driver.properties(ordinal)
+            major, minor = gpu.capability
+            yield f"GPU {ordinal}", f"{gpu.name}, compute capability {major}.{minor}, {gpu.memory >> 20} MiB"
     else:
         yield "GPU", f"none ({driver.unavailable_reason()})"
     yield "cache", _cache_in_words()
@@ -164,15 +164,15 @@ def _cache_in_words() -> str:
     return f"{info.folder}, {info.entries} entries, {info.nbytes / 2**20:.1f} MiB"
 
 
-def _cache(wanted: argparse.Namespace) -> None:
+def _cache(arguments: argparse.Namespace) -> None:
     from cuda_device.extend import disk
 
-    found = disk.current()
-    if wanted.action == "clear":
-        print(f"removed {found.clear() if found else 0} entries")
-    elif wanted.action == "list" and found:
+    store = disk.current()
+    if arguments.action == "clear":
+        print(f"removed {store.clear() if store else 0} entries")
+    elif arguments.action == "list" and store:
         print(f"{'kernel':<32} {'target':<8} {'KiB':>7}  last use")
-        for used, data in found.contents():
+        for used, data in store.contents():
             if machine_code := _machine_code(data):
                 when = time.strftime("%Y-%m-%d %H:%M", time.localtime(used))
                 print(f"{machine_code[0]:<32} {machine_code[1]:<8} {len(data) / 2**10:7.1f}  {when}")
@@ -192,29 +192,29 @@ def _machine_code(entry: bytes) -> tuple[str, str] | None:
 
 
 def _stages(words: str) -> list[str]:
-    found = words.replace(" ", "").split(",")
-    if unknown := [stage for stage in found if stage not in STAGES]:
+    stages = words.replace(" ", "").split(",")
+    if unknown := [stage for stage in stages if stage not in STAGES]:
         raise argparse.ArgumentTypeError(f"there is no stage {unknown[0]!r}: choose from {', '.join(STAGES)}")
-    return found
+    return stages
 
 
-def _dump(wanted: argparse.Namespace) -> None:
-    kernel = load(wanted.kernel)
+def _dump(arguments: argparse.Namespace) -> None:
+    kernel = load_function(arguments.kernel)
     options = {"launch_facts": isinstance(kernel, device.Kernel) and not kernel.options.interop, "lineinfo": True}
-    signature = _types(wanted.signature, kernel)
+    signature = _types(arguments.signature, kernel)
     shown = {}
-    for stage in wanted.stage or STAGES:
-        made = device.compile(kernel, *signature, target=wanted.target, output=stage, **options)
-        shown[stage] = _groups(_LINES[stage](made))
-    if wanted.stage and len(wanted.stage) > 1:
+    for stage in arguments.stage or STAGES:
+        compiled = device.compile(kernel, *signature, target=arguments.target, output=stage, **options)
+        shown[stage] = _groups(_LINES[stage](compiled))
+    if arguments.stage and len(arguments.stage) > 1:
         print("\n".join(_columns(shown)))
         return
     for stage, groups in shown.items():
-        if not wanted.stage:
+        if not arguments.stage:
             print(f"==== {stage}")
-        for place, lines in groups:
-            if place:
-                print(f"  {';' if stage == 'llvm' else '//'} {_source(place)}")
+        for source_line, lines in groups:
+            if source_line:
+                print(f"  {';' if stage == 'llvm' else '//'} {_source(source_line)}")
             print("\n".join(lines))
 
 
@@ -226,8 +226,8 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
     )
     if signature is None:
         parameters = inspect.signature(kernel.underlying).parameters.values()
-        missing = [each.name for each in parameters if each.annotation is each.default is each.empty]
-        if missing and all(each.kind is not each.VAR_POSITIONAL for each in parameters):
+        missing = [p.name for p in parameters if p.annotation is p.default is p.empty]
+        if missing and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
             name = kernel.underlying.__qualname__
             raise ValueError(f"{name} has no type hint for {', '.join(missing)}\n  help: pass --signature; {help}")
         return ()
@@ -239,105 +239,107 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
         raise ValueError(f"the signature {signature!r} cannot be read: {said}\n  help: {help}") from None
 
 
-def _build(wanted: argparse.Namespace) -> None:
+def _build(arguments: argparse.Namespace) -> None:
     run: dict[str, Any] = {}  # a file runs once, so that its kernels have the same structs
-    loaded, given = [load(kernel, run) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
+    loaded = [load_function(kernel, run) for kernel in arguments.kernel]
+    signatures = arguments.signature or [None] * len(arguments.kernel)
     if len(loaded) == 1:
-        loaded *= len(given)
-    if len(loaded) != len(given):
-        raise ValueError(f"{len(loaded)} kernels have {len(given)} signatures: give each kernel one")
+        loaded *= len(signatures)
+    if len(loaded) != len(signatures):
+        raise ValueError(f"{len(loaded)} kernels have {len(signatures)} signatures: give each kernel one")
     kernels: dict[Any, list[tuple[Any, ...]]] = {}
-    for kernel, signature in zip(loaded, given, strict=True):
+    for kernel, signature in zip(loaded, signatures, strict=True):
         kernels.setdefault(kernel, []).append(_types(signature, kernel))
-    targets = [target.strip() for target in wanted.target.split(",")]
-    files = device.build(list(kernels.items()), targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
-    print("\n".join(os.path.join(wanted.output, file) for file in files))
+    targets = [target.strip() for target in arguments.target.split(",")]
+    files = device.build(
+        list(kernels.items()), targets, arguments.output, fatbin=arguments.fatbin, ltoir=arguments.ltoir
+    )
+    print("\n".join(os.path.join(arguments.output, file) for file in files))
 
 
-# The lines of stages, with their places in the source if they are known
+# The lines of stages, with their lines of the source if they are known
 
-Place = tuple[str, int]
+SourceLine = tuple[str, int]
+"""A file and the number of a line."""
 
 
-def _lines_of_ir(made: Any) -> Iterator[tuple[Place | None, str]]:
+def _lines_of_ir(compiled: Any) -> Iterator[tuple[SourceLine | None, str]]:
     from cuda_device.extend import compile_job, show
 
-    module = compile_job(made.job, "typed")["typed"]
+    module = compile_job(compiled.job, "typed")["typed"]
     operations = iter(module.ops())
     for line in show(module).splitlines():
         where = next(operations).location if line.startswith("  ") else None
         yield (where.file, where.line) if where and where.line > 0 else None, line
 
 
-def _lines_of_llvm(made: Any) -> Iterator[tuple[Place | None, str]]:
-    nodes = dict(re.findall(r"^(!\d+) = (?:distinct )?(!DI.*)$", made.code, re.M))
+def _lines_of_llvm(compiled: Any) -> Iterator[tuple[SourceLine | None, str]]:
+    nodes = dict(re.findall(r"^(!\d+) = (?:distinct )?(!DI.*)$", compiled.code, re.M))
 
     def part(node: str, name: str) -> str:
-        found = re.search(rf"\b{name}: (!?\d+|\".*?\")", nodes[node])
-        return found[1].strip('"') if found else part(part(node, "scope"), name)
+        match = re.search(rf"\b{name}: (!?\d+|\".*?\")", nodes[node])
+        return match[1].strip('"') if match else part(part(node, "scope"), name)
 
-    for line in made.code.splitlines():
+    for line in compiled.code.splitlines():
         if re.match(r"!(\d+ = (distinct )?!(DI|\{null)|llvm\.dbg)", line):
             continue
-        found = re.search(r", !dbg (!\d+)", line)
-        file = part(found[1], "file") if found else ""
-        place = (
-            (os.path.join(part(file, "directory"), part(file, "filename")), int(part(found[1], "line")))
-            if found
-            else None
-        )
-        yield place, re.sub(r",? !dbg !\d+", "", line)
+        source_line = None
+        if match := re.search(r", !dbg (!\d+)", line):
+            file = part(match[1], "file")
+            path = os.path.join(part(file, "directory"), part(file, "filename"))
+            source_line = path, int(part(match[1], "line"))
+        yield source_line, re.sub(r",? !dbg !\d+", "", line)
 
 
-def _lines_of_ptx(made: Any) -> Iterator[tuple[Place | None, str]]:
-    files = dict(re.findall(r'^\s*\.file\s+(\d+) "(.*)"', made.code, re.M))
-    place = None
-    for line in made.code.partition("\t.section")[0].splitlines():
-        if found := re.match(r"\s*\.loc\s+(\d+) (\d+)", line):
-            place = (files[found[1]], int(found[2])) if found[2] != "0" else None
+def _lines_of_ptx(compiled: Any) -> Iterator[tuple[SourceLine | None, str]]:
+    files = dict(re.findall(r'^\s*\.file\s+(\d+) "(.*)"', compiled.code, re.M))
+    source_line = None
+    for line in compiled.code.partition("\t.section")[0].splitlines():
+        if match := re.match(r"\s*\.loc\s+(\d+) (\d+)", line):
+            source_line = (files[match[1]], int(match[2])) if match[2] != "0" else None
         elif not re.match(r"\s*\.file\b|\$L__tmp\d+:|\$L__func_\w+:", line):
-            yield place, line.expandtabs(4)
-            place = None
+            yield source_line, line.expandtabs(4)
+            source_line = None
 
 
 _LINES = {"ir": _lines_of_ir, "llvm": _lines_of_llvm, "ptx": _lines_of_ptx}
 
 
-def _groups(lines: Iterable[tuple[Place | None, str]]) -> list[tuple[Place | None, list[str]]]:
-    """Groups consecutive lines from the same place. Labels and phis belong to the lines that follow them."""
-    groups: list[tuple[Place | None, list[str]]] = []
-    place, labels = None, list[str]()
-    for own, line in lines:
+def _groups(lines: Iterable[tuple[SourceLine | None, str]]) -> list[tuple[SourceLine | None, list[str]]]:
+    """Groups consecutive lines from the same line of the source. Labels and phis belong to the lines that follow them."""
+    groups: list[tuple[SourceLine | None, list[str]]] = []
+    current, labels = None, list[str]()
+    for source_line, line in lines:
         if re.fullmatch(r"[\^$\w].*:|.* = phi .*", line):
             labels.append(line)
             continue
-        place = own or place
-        if not groups or groups[-1][0] != place:
-            groups.append((place, []))
+        current = source_line or current
+        if not groups or groups[-1][0] != current:
+            groups.append((current, []))
         groups[-1][1].extend([*labels, line])
         labels.clear()
         if line == "}":
-            place = None
+            current = None
     return groups
 
 
-def _columns(stages: dict[str, list[tuple[Place | None, list[str]]]]) -> Iterator[str]:
+def _columns(stages: dict[str, list[tuple[SourceLine | None, list[str]]]]) -> Iterator[str]:
     """Stages side by side: below each line of the source, all lines that come from it."""
-    columns: list[dict[Place | None, list[str]]] = []
+    columns: list[dict[SourceLine | None, list[str]]] = []
     for stage, groups in stages.items():
         columns.append({None: [f"==== {stage}"]})
-        for place, lines in groups:
-            columns[-1].setdefault(place, []).extend(line for line in lines if line)
+        for source_line, lines in groups:
+            columns[-1].setdefault(source_line, []).extend(line for line in lines if line)
     widths = [max(len(line) for lines in column.values() for line in lines) for column in columns]
-    for place in dict.fromkeys(place for column in columns for place in column):
-        if place:
-            yield f"// {_source(place)}"
-        for row in itertools.zip_longest(*(column.get(place, ()) for column in columns), fillvalue=""):
+    for source_line in dict.fromkeys(source_line for column in columns for source_line in column):
+        if source_line:
+            yield f"// {_source(source_line)}"
+        for row in itertools.zip_longest(*(column.get(source_line, ()) for column in columns), fillvalue=""):
             yield " | ".join(f"{line:<{width}}" for line, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _source(place: Place) -> str:
-    return f"{os.path.basename(place[0])}:{place[1]}   {linecache.getline(*place).strip()}"
+def _source(source_line: SourceLine) -> str:
+    return f"{os.path.basename(source_line[0])}:{source_line[1]}   {linecache.getline(*source_line).strip()}"
 
 
 def _names() -> Iterator[tuple[str, Any]]:
@@ -348,27 +350,27 @@ def _names() -> Iterator[tuple[str, Any]]:
             yield name, getattr(device, name)
 
 
-def load(place: str, run: dict[str, Any] | None = None) -> Any:
+def load_function(reference: str, run: dict[str, Any] | None = None) -> Any:
     """The kernel or function that `file.py:name` or `package.module:name` means. Raises `ValueError` if there is none.
 
     `run` holds the files that have run before. Their output is redirected to standard error.
     """
     run = {} if run is None else run
-    home, colon, name = place.rpartition(":")
+    home, colon, name = reference.rpartition(":")
     if not colon:
-        raise ValueError(f"{place}: write file.py:name or package.module:name")
+        raise ValueError(f"{reference}: write file.py:name or package.module:name")
     with contextlib.redirect_stdout(sys.stderr):
         if home.endswith(".py"):
             if home not in run:
                 run[home] = SimpleNamespace(**runpy.run_path(home))
-            found: Any = run[home]
+            value: Any = run[home]
         else:
             sys.path.insert(0, "")
-            found = importlib.import_module(home)
+            value = importlib.import_module(home)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise ValueError(f"{home} has no {name!r}")
-        found = getattr(found, part)
-    if not isinstance(found, (device.Kernel, device.Func)):
-        raise ValueError(f"{place} is a {type(found).__name__}\n  help: name a function with @kernel or @func")
-    return found
+        value = getattr(value, part)
+    if not isinstance(value, (device.Kernel, device.Func)):
+        raise ValueError(f"{reference} is a {type(value).__name__}\n  help: name a function with @kernel or @func")
+    return value

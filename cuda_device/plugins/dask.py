@@ -70,36 +70,36 @@ def launch(
         _check_client(client)
     parameters = parameters_of(f.underlying)
     values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
-    places = [i for i, value in enumerate(values) if isinstance(value, da.Array)]
-    made = [i for i, value in enumerate(values) if isinstance(value, _NewBlock)]
-    if not places or not made:
-        what = "a Dask array" if not places else "an output"
+    positions = [i for i, value in enumerate(values) if isinstance(value, da.Array)]
+    output_positions = [i for i, value in enumerate(values) if isinstance(value, _NewBlock)]
+    if not positions or not output_positions:
+        missing = "a Dask array" if not positions else "an output"
         raise LaunchError(
-            f"the arguments of {f.__name__} do not include {what}",
+            f"the arguments of {f.__name__} do not include {missing}",
             "pass a dask.array, and output(dtype) for what it writes",
         )
-    first = values[places[0]]
-    for i in places:
+    first = values[positions[0]]
+    for i in positions:
         if values[i].chunks != first.chunks:
             raise LaunchError(
-                f"argument {i} has the chunks {values[i].chunks}, and argument {places[0]} has {first.chunks}",
+                f"argument {i} has the chunks {values[i].chunks}, and argument {positions[0]} has {first.chunks}",
                 "use x.rechunk(y.chunks)",
             )
 
-    def one_for_each_element(*given: Any) -> Any:
-        return given[places[0]].shape
+    def one_for_each_element(*arguments: Any) -> Any:
+        return arguments[positions[0]].shape
 
     if grid is None and threads is None:
         threads = one_for_each_element
     bound = f.bind(grid=grid, block=block, shared=shared, threads=threads)
-    others = [None if i in places else value for i, value in enumerate(values)]
+    others = [None if i in positions else value for i, value in enumerate(values)]
     # A new name for the tasks, or Dask would take the results of an earlier call with the same arguments.
-    run = partial(_on_block, bound, others, places, parameters.names[parameters.positional :], uuid4().hex)
-    signature = f"{','.join(['()'] * len(places))}->{','.join(['()'] * len(made))}"
-    types = [values[i].dtype for i in made]
-    arrays = map(values.__getitem__, places)
-    found = da.apply_gufunc(run, signature, *arrays, output_dtypes=types if len(types) > 1 else types[0])
-    outputs = found if isinstance(found, tuple) else (found,)
+    run = partial(_on_block, bound, others, positions, parameters.names[parameters.positional :], uuid4().hex)
+    signature = f"{','.join(['()'] * len(positions))}->{','.join(['()'] * len(output_positions))}"
+    types = [values[i].dtype for i in output_positions]
+    arrays = map(values.__getitem__, positions)
+    results = da.apply_gufunc(run, signature, *arrays, output_dtypes=types if len(types) > 1 else types[0])
+    outputs = results if isinstance(results, tuple) else (results,)
     if client is not None:
         outputs = tuple(client.persist(list(outputs)))
     return outputs if len(outputs) > 1 else outputs[0]
@@ -115,7 +115,7 @@ def _check_client(client: Any) -> None:
 def _on_block(
     bound: Callable[..., None],
     args: Sequence[Any],
-    places: Sequence[int],
+    positions: Sequence[int],
     named: Sequence[str],
     _: str,
     /,
@@ -123,24 +123,24 @@ def _on_block(
 ) -> Any:
     """Launches a kernel for one block, on a worker, and returns the outputs in the memory that blocks are in.
 
-    The blocks take the `places` among the arguments. `named` are the names of the last arguments, which are passed by name.
+    The blocks take the `positions` among the arguments. `named` are the names of the last arguments, which are passed by name.
     """
     stream, shape = default_stream(), blocks[0].shape
     copied = isinstance(stream, GpuStream) and isinstance(blocks[0], np.ndarray)
-    given = [zeros(shape, value.dtype, stream=stream) if isinstance(value, _NewBlock) else value for value in args]
-    for i, block in zip(places, blocks, strict=True):
-        given[i] = array(block, stream=stream) if copied else block
+    arguments = [zeros(shape, value.dtype, stream=stream) if isinstance(value, _NewBlock) else value for value in args]
+    for i, block in zip(positions, blocks, strict=True):
+        arguments[i] = array(block, stream=stream) if copied else block
     if 0 not in shape:
-        positional = len(given) - len(named)
-        bound(*given[:positional], **dict(zip(named, given[positional:], strict=True)), stream=stream)
+        positional = len(arguments) - len(named)
+        bound(*arguments[:positional], **dict(zip(named, arguments[positional:], strict=True)), stream=stream)
     stream.synchronize()  # raises the errors of the kernel
-    made = [given[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
+    written = [arguments[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
     if isinstance(stream, GpuStream) and not copied:
         import cupy
 
-        outputs = tuple(map(cupy.asarray, made))
+        outputs = tuple(map(cupy.asarray, written))
     else:
-        outputs = tuple(each.numpy() for each in made)
+        outputs = tuple(output.numpy() for output in written)
     return outputs if len(outputs) > 1 else outputs[0]
 
 
@@ -192,7 +192,10 @@ def spmd(
             inbox.put(_STOP)
         with suppress(TimeoutError):
             wait([future for future in futures if future.status != "cancelled"], timeout=_GRACE)
-        late = [chosen[rank] for rank in sorted(_running(client, futures))]
+        executing = _executing(client)
+        late = [
+            worker for worker, future in zip(chosen, futures, strict=True) if future.key in executing.get(worker, ())
+        ]
         if late:
             error.add_note(f"tasks still run and keep a thread of their workers: client.restart_workers({late})")
         raise
@@ -209,41 +212,40 @@ def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: S
     """
     end, waiting = time.monotonic() + timeout, set(range(len(futures)))
     while not all(future.status == "finished" for future in futures):
-        if waiting:
-            waiting -= _running(client, futures) | {rank for rank in waiting if futures[rank].done()}
-        for future, place in zip(futures, where, strict=True):
+        executing = _executing(client) if waiting else {}
+        running = {key for keys in executing.values() for key in keys}
+        waiting = {rank for rank in waiting if futures[rank].key not in running and not futures[rank].done()}
+        for future, name in zip(futures, where, strict=True):
             if future.status == "error":
                 error = future.exception()
                 if waiting and isinstance(error, TimeoutError):
                     end = 0.0  # the task has waited for those that have not begun
                     break
-                error.add_note(f"on {place}")
+                error.add_note(f"on {name}")
                 raise error
         alive = client.nthreads()  # `scheduler_info` can lack workers while the client refreshes it
-        lost = {
-            f: place for f, w, place in zip(futures, workers, where, strict=True) if w not in alive and not f.done()
-        }
+        lost = {f: name for f, w, name in zip(futures, workers, where, strict=True) if w not in alive and not f.done()}
         if lost:
             client.cancel(list(lost), force=True)
             raise LaunchError(
                 f"{', '.join(lost.values())} was lost while its task ran",
                 "look at the log of the worker, and start the job again",
             )
-        if waiting and time.monotonic() > end:
-            busy = [workers[rank] for rank in sorted(waiting)]
+        # A worker that is merely slow has a free thread, and begins the task without help.
+        busy = [rank for rank in sorted(waiting) if len(executing.get(workers[rank], ())) >= alive[workers[rank]]]
+        if busy and time.monotonic() > end:
             raise LaunchError(
-                f"{', '.join(where[rank] for rank in sorted(waiting))} has had no free thread for {timeout:g} seconds",
-                f"wait for its tasks, or end them: client.restart_workers({busy})",
+                f"{', '.join(where[rank] for rank in busy)} has had no free thread for {timeout:g} seconds",
+                f"wait for its tasks, or end them: client.restart_workers({[workers[rank] for rank in busy]})",
             )
         time.sleep(_LOOK)
 
 
-def _running(client: Any, futures: Sequence[Any]) -> set[int]:
-    """The ranks whose tasks run now."""
+def _executing(client: Any) -> dict[str, set[str]]:
+    """The keys of the tasks that each worker executes now."""
     with suppress(OSError):  # a worker has died
-        running = {key for stacks in client.call_stack().values() for key in stacks}
-        return {rank for rank, future in enumerate(futures) if future.key in running}
-    return set()
+        return {worker: set(stacks) for worker, stacks in client.call_stack().items()}
+    return {}
 
 
 _LOOK = 0.1  # seconds between two checks of a job
@@ -287,6 +289,6 @@ class WorkerRanks:
                     f"rank {self.rank} waits for the ranks {missing}, one of which has failed",
                     "look at the error of that rank",
                 )
-            found, rank, given = pickle.loads(data)
-            self._early[found, rank] = given
+            sent_turn, rank, sent_value = pickle.loads(data)
+            self._early[sent_turn, rank] = sent_value
         return [self._early.pop((turn, rank)) for rank in range(self.size)]

@@ -66,8 +66,8 @@ def torch_op(
     operator = _Operator(kernel, outputs or {}, mutates_args)
     torch = _framework("torch")
     hints = {
-        each: _number(each, operator.numbers[each]) if each in operator.numbers else torch.Tensor
-        for each in operator.inputs
+        parameter: _number(parameter, operator.numbers[parameter]) if parameter in operator.numbers else torch.Tensor
+        for parameter in operator.inputs
     }
 
     def empty(*args: Any) -> Any:
@@ -75,13 +75,13 @@ def torch_op(
 
     def run(*args: Any) -> Any:
         args = operator.values(*args)  # PyTorch omits arguments that are defaults
-        made = operator.results(args, torch.empty_like)
-        named = dict(zip((*operator.inputs, *operator.outputs), (*args, *made), strict=True))
-        tensors = {each: value.detach() for each, value in named.items() if isinstance(value, torch.Tensor)}
+        produced = operator.results(args, torch.empty_like)
+        named = dict(zip((*operator.inputs, *operator.outputs), (*args, *produced), strict=True))
+        tensors = {parameter: value.detach() for parameter, value in named.items() if isinstance(value, torch.Tensor)}
         device = next(iter(tensors.values())).device
         stream = torch.cuda.current_stream(device) if device.type == "cuda" else cpu_stream()
         operator.launch(named | tensors, stream)
-        return _result(made)
+        return _result(produced)
 
     results = (torch.Tensor,) * len(operator.outputs)
     returned = GenericAlias(tuple, results) if len(results) > 1 else _result(results)
@@ -91,14 +91,14 @@ def torch_op(
     if backward is not None:
 
         def keep(ctx: Any, inputs: Any, output: Any) -> None:
-            ctx.save_for_backward(*(each for each in inputs if isinstance(each, torch.Tensor)))
-            ctx.numbers = [None if isinstance(each, torch.Tensor) else each for each in inputs]
+            ctx.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)))
+            ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in inputs]
 
         def derivative(ctx: Any, *gradients: Any) -> Any:
             tensors = iter(ctx.saved_tensors)
-            args = [next(tensors) if each is None else each for each in ctx.numbers]
-            found = iter(_gradients(backward(*gradients, *args), len(ctx.saved_tensors)))
-            return tuple(next(found) if each is None else None for each in ctx.numbers)
+            args = [next(tensors) if number is None else number for number in ctx.numbers]
+            of_tensors = iter(_gradients(backward(*gradients, *args), len(ctx.saved_tensors)))
+            return tuple(next(of_tensors) if number is None else None for number in ctx.numbers)
 
         made_op.register_autograd(derivative, setup_context=keep)
     return made_op
@@ -135,52 +135,49 @@ def jax_op(
         raise LaunchError(
             "a JAX operator must have outputs, because JAX's arrays cannot change", 'write outputs={"y": "x"}'
         )
-    jax, ffi, tvm = (_framework(each) for each in ("jax", "jax_tvm_ffi", "tvm_ffi"))
+    jax, ffi, tvm = (_framework(package) for package in ("jax", "jax_tvm_ffi", "tvm_ffi"))
 
     @cache
     def target(kinds: tuple[tuple[str, type], ...]) -> str:
         """The name of the target for calls with numbers of these types as these parameters."""
         numbers = dict(kinds)
-        order = [*numbers, *(each for each in operator.inputs if each not in numbers), *operator.outputs]
+        order = [*numbers, *(parameter for parameter in operator.inputs if parameter not in numbers), *operator.outputs]
 
         def run(*values: Any) -> None:
             stream = _stream(tvm, values)
             named = dict(zip(order, values, strict=True))
-            found = {each: numbers[each](named[each]) for each in numbers}
-            arrays = {
-                each: as_array(value, order="strided", readonly=each in operator.inputs, stream=stream, name=each)
-                for each, value in named.items()
-                if each not in numbers
-            }
-            operator.launch(found | {each: _lent(array) for each, array in arrays.items()}, stream)
+            converted = {parameter: numbers[parameter](named[parameter]) for parameter in numbers}
+            arrays = {parameter: value for parameter, value in named.items() if parameter not in numbers}
+            operator.launch(converted | operator.lent(arrays, stream), stream)
 
         def newest(*values: Any) -> None:
             _targets[full](*values)
 
-        full = f"{name}({', '.join(f'{each}: {type.__name__}' for each, type in numbers.items())})"
+        full = f"{name}({', '.join(f'{parameter}: {type.__name__}' for parameter, type in numbers.items())})"
         if full not in _targets:
             for platform in ("cpu", "gpu"):
-                spec = [*(f"attrs.{each}" for each in numbers), "args", "rets"]
+                spec = [*(f"attrs.{parameter}" for parameter in numbers), "args", "rets"]
                 ffi.register_ffi_target(full, tvm.convert(newest), spec, platform=platform, pass_owned_tensor=True)
         _targets[full] = run
         return full
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = operator.values(*args, **kwargs)
-        isnumber = [isinstance(each, (bool, int, float, np.generic)) for each in values]
+        isnumber = [isinstance(value, (bool, int, float, np.generic)) for value in values]
         operator.check_numbers(values, isnumber)
-        numbers = {each: value for each, value, number in zip(operator.inputs, values, isnumber, strict=True) if number}
-        where = target(tuple((each, type(value)) for each, value in numbers.items()))
-        attributes = {each: np.asarray(value)[()] for each, value in numbers.items()}
+        inputs = zip(operator.inputs, values, isnumber, strict=True)
+        numbers = {parameter: value for parameter, value, number in inputs if number}
+        where = target(tuple((parameter, type(value)) for parameter, value in numbers.items()))
+        attributes = {parameter: np.asarray(value)[()] for parameter, value in numbers.items()}
 
         def all_of(arrays: Sequence[Any]) -> list[Any]:
             rest = iter(arrays)
             return [value if number else next(rest) for value, number in zip(values, isnumber, strict=True)]
 
         def forward(*arrays: Any) -> Any:
-            found = operator.results(all_of(arrays), lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype))
-            made = jax.ffi.ffi_call(where, found, vmap_method="sequential")(*arrays, **attributes)
-            return _result(made)
+            shapes = operator.results(all_of(arrays), lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype))
+            results = jax.ffi.ffi_call(where, shapes, vmap_method="sequential")(*arrays, **attributes)
+            return _result(results)
 
         arrays = [jax.numpy.asarray(value) for value, number in zip(values, isnumber, strict=True) if not number]
         if backward is None:
@@ -223,21 +220,21 @@ class _Operator:
         inner = getattr(kernel, "kernel", None)  # of a `BoundKernel`, whose plugin need not be installed
         self.kernel: Kernel = inner if isinstance(inner, Kernel) else kernel  # type: ignore[assignment]
         check_kernel(self.kernel)
-        found = parameters_of(self.kernel.underlying)
-        self.names, self.outputs = found.names, dict(outputs)
-        self.inputs = tuple(each for each in self.names if each not in outputs)
-        self.numbers = {name: each for name, each in found.hints.items() if isinstance(each, model.Number)}
+        parameters = parameters_of(self.kernel.underlying)
+        self.names, self.outputs = parameters.names, dict(outputs)
+        self.inputs = tuple(name for name in self.names if name not in outputs)
+        self.numbers = {name: hint for name, hint in parameters.hints.items() if isinstance(hint, model.Number)}
         self._written = (*outputs, *changed)
         self._bound: Any = None if self.kernel is kernel else kernel
-        for each in self._written:
-            if each not in self.names:
+        for name in self._written:
+            if name not in self.names:
                 raise LaunchError(
-                    f"{self.kernel.__name__} has no parameter {each!r}", f"its parameters are {', '.join(self.names)}"
+                    f"{self.kernel.__name__} has no parameter {name!r}", f"its parameters are {', '.join(self.names)}"
                 )
-        for each, like in outputs.items():
+        for name, like in outputs.items():
             if not callable(like) and like not in self.inputs:
                 raise LaunchError(
-                    f"the output {each!r} of {self.kernel.__name__} is like {like!r}, which is not an argument",
+                    f"the output {name!r} of {self.kernel.__name__} is like {like!r}, which is not an argument",
                     f"give one of {', '.join(self.inputs)}, or a function of these arguments",
                 )
 
@@ -246,8 +243,8 @@ class _Operator:
         defaults, hints = defaults_of(self.kernel.underlying), hints or {}
         kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
         inputs = [
-            inspect.Parameter(each, kind, default=defaults.get(each, empty), annotation=hints.get(each, empty))
-            for each in self.inputs
+            inspect.Parameter(name, kind, default=defaults.get(name, empty), annotation=hints.get(name, empty))
+            for name in self.inputs
         ]
         return inspect.Signature(inputs, return_annotation=returned if hints else empty)
 
@@ -259,22 +256,30 @@ class _Operator:
 
     def check_numbers(self, values: Sequence[Any], isnumber: Sequence[bool]) -> None:
         """Raises `LaunchError` if JAX traces a value for a parameter that is a number."""
-        for each, value, number in zip(self.inputs, values, isnumber, strict=True):
-            if each in self.numbers and not number:
+        for name, value, number in zip(self.inputs, values, isnumber, strict=True):
+            if name in self.numbers and not number:
                 raise LaunchError(
-                    f"the argument {each!r} of {self.kernel.__name__} is a number, not a {type(value).__name__}",
-                    f"under jax.jit, make it a static argument (static_argnames={each!r}); or take an array in the kernel",
+                    f"the argument {name!r} of {self.kernel.__name__} is a number, not a {type(value).__name__}",
+                    f"under jax.jit, make it a static argument (static_argnames={name!r}); or take an array in the kernel",
                 )
+
+    def lent(self, arrays: Mapping[str, Any], stream: Any) -> dict[str, DeviceArray]:
+        """JAX's arrays by the names of their parameters, without references to them, because JAX frees the memory itself."""
+        lent = {}
+        for name, value in arrays.items():
+            array = as_array(value, order="strided", readonly=name in self.inputs, stream=stream, name=name)
+            lent[name] = DeviceArray.over(replace(array_view(array), keep_alive=None), array.stream)
+        return lent
 
     def results(self, args: Sequence[Any], like: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Empty outputs for these inputs: the result of a function in `outputs`, or `like` of an input."""
         named = dict(zip(self.inputs, args, strict=True))
-        return tuple(each(*args) if callable(each) else like(named[each]) for each in self.outputs.values())
+        return tuple(form(*args) if callable(form) else like(named[form]) for form in self.outputs.values())
 
     def launch(self, named: Mapping[str, Any], stream: Any) -> None:
         """Launches the kernel, unless it has no elements: those of the first array that it writes, or else of its first array."""
-        args = [named[each] for each in self.names]
-        first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
+        args = [named[name] for name in self.names]
+        first = named[self._written[0]] if self._written else next(array for array in args if hasattr(array, "shape"))
         shape = tuple(first.shape) or (1,)
         if 0 in shape:
             return
@@ -282,11 +287,6 @@ class _Operator:
             self._bound(*args, stream=stream)
         else:
             launch(self.kernel, *args, threads=shape, stream=stream)
-
-
-def _lent(array: DeviceArray) -> DeviceArray:
-    """The array without a reference to its owner, because JAX frees the memory itself."""
-    return DeviceArray.over(replace(array_view(array), keep_alive=None), array.stream)
 
 
 def _result(several: Sequence[Any]) -> Any:
@@ -301,9 +301,9 @@ def _number(name: str, type: model.Number) -> Any:
     return _NUMBERS[type.kind]
 
 
-def _gradients(found: Any, count: int) -> tuple[Any, ...]:
+def _gradients(returned: Any, count: int) -> tuple[Any, ...]:
     """The gradients that `backward` returned; raises `LaunchError` unless there is one for each array."""
-    several = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    several = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
     if len(several) != count:
         raise LaunchError(
             f"backward returned {len(several)} gradients for {count} arrays",
@@ -314,7 +314,7 @@ def _gradients(found: Any, count: int) -> tuple[Any, ...]:
 
 def _stream(tvm: Any, values: Sequence[Any]) -> Stream:
     """TVM-FFI's current stream for the device of the first tensor."""
-    device = next((each.device for each in values if isinstance(each, tvm.Tensor)), None)
+    device = next((tensor.device for tensor in values if isinstance(tensor, tvm.Tensor)), None)
     if device is None or device.dlpack_device_type() != tvm.DLDeviceType.kDLCUDA:
         return cpu_stream()
     return as_stream(tvm.get_raw_stream(device))

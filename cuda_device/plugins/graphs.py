@@ -144,9 +144,9 @@ class Graph:
             failure = _update(self._executable, captured)
             if failure is not None:
                 why, node = failure
-                found = [launch for launch in launches if launch.node == node]
-                what = f"with the launch of {found[0].name} at {found[0].location}" if found else "so"
-                raise LaunchError(f"the graph cannot be updated {what}: the driver says {why}", _AS_BEFORE)
+                culprits = [launch for launch in launches if launch.node == node]
+                described = f"with the launch of {culprits[0].name} at {culprits[0].location}" if culprits else "so"
+                raise LaunchError(f"the graph cannot be updated {described}: the driver says {why}", _AS_BEFORE)
         self._launches = launches
 
     def _check_count(self, launches: Sequence[Recorded]) -> None:
@@ -187,13 +187,14 @@ class Graph:
                 f"the graph was built for {self._where}, and cannot be launched on {where}", "build one for that stream"
             )
         if isinstance(where, CpuStream):
-            for each in launches:
-                start(each.variant, where, each.shape, each.buffer, each.arguments)
+            for recorded in launches:
+                start(recorded.variant, where, recorded.shape, recorded.buffer, recorded.arguments)
             return
         assert isinstance(where, GpuStream)
         with where.using():
             begin = partial(_launch, self._executable, where.handle)
-            start_together(where, begin, [(each.variant, each.shape, each.arguments) for each in launches])
+            starts = [(recorded.variant, recorded.shape, recorded.arguments) for recorded in launches]
+            start_together(where, begin, starts)
             where.retain(self, launches)
 
     def _built(self) -> Sequence[Recorded]:
@@ -202,7 +203,7 @@ class Graph:
         return self._launches
 
     def __repr__(self) -> str:
-        names = [each.name for each in self._launches or ()]
+        names = [recorded.name for recorded in self._launches or ()]
         count = f"{len(names)} launch{'es' * (len(names) != 1)}"
         return f"<graph of {count}: {', '.join(names)}>" if names else "<graph without launches>"
 

@@ -46,8 +46,8 @@ class HostFunction(DecoratedFunction):
 
     def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> Any:
         """Converts the arguments to the type hints, and runs the function, on `stream` if given."""
-        given = self._converted(args, kwargs)
-        call = functools.partial(self.underlying, *given.args, **given.kwargs)
+        bound = self._converted(args, kwargs)
+        call = functools.partial(self.underlying, *bound.args, **bound.kwargs)
         if stream is None:
             return call()
         from concurrent.futures import Future
@@ -71,9 +71,9 @@ class HostFunction(DecoratedFunction):
         """The arguments and defaults, converted to the type hints of their parameters. None stays None."""
         bound = inspect.signature(self.underlying).bind(*args, **kwargs)
         bound.arguments = defaults_of(self.underlying) | bound.arguments
-        for name, wanted in parameters_of(self.underlying).hints.items():
+        for name, hint in parameters_of(self.underlying).hints.items():
             if (value := bound.arguments.get(name)) is not None:
-                bound.arguments[name] = as_type(value, wanted, name)
+                bound.arguments[name] = as_type(value, hint, name)
         return bound
 
     def __repr__(self) -> str:

@@ -97,23 +97,23 @@ _CONSTANTS = {
 @cache
 def _prototypes() -> dict[str, tuple[str, str, str]]:
     """Maps the name of each function to its name, result and parameters in C++."""
-    found = {}
+    prototypes = {}
     for lines, kinds in ((_PLAIN, ("",)), *_OF_TYPES.items()):
         for kind in kinds:
             for result, symbol, parameters in re.findall(
                 r"(\S+) (\w+)\((.*)\)", re.sub(r"(?<![a-z])T(?![a-z])", kind, lines)
             ):
                 plain = symbol.removeprefix("x_")
-                found[plain] = (f"nvshmem{'_' if plain == symbol else 'x_'}{plain}", result, parameters)
-    return found
+                prototypes[plain] = (f"nvshmem{'_' if plain == symbol else 'x_'}{plain}", result, parameters)
+    return prototypes
 
 
 @cache
 def _source() -> Any:
     """The source with NVSHMEM's headers, for programs that contain the state of the library."""
     package = find_spec("nvidia.nvshmem")
-    folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
-    folder = next((each for each in folders if each.is_dir()), None)
+    folders = [Path(location, "include") for location in package.submodule_search_locations or ()] if package else []
+    folder = next((candidate for candidate in folders if candidate.is_dir()), None)
     if folder is None:
         raise ImportError("kernels with NVSHMEM need its headers\n  help: pip install nvshmem4py-cu13")
     options = folder / "non_abi" / "nvshmem_build_options.h"
@@ -129,7 +129,7 @@ def _source() -> Any:
 @cache
 def _declared(name: str) -> Extern:
     symbol, result, parameters = _prototypes()[name]
-    hints = {each.split()[1]: _HINTS[each.split()[0]] for each in parameters.split(", ") if each}
+    hints = {parameter.split()[1]: _HINTS[parameter.split()[0]] for parameter in parameters.split(", ") if parameter}
     scope: dict[str, Any] = {}
     exec(f"def {name}({', '.join(hints)}): ...", scope)
     stub: FunctionType = scope[name]

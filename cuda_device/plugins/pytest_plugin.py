@@ -107,8 +107,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Restores the state of the process."""
-    for each in config.stash.get(_UNDO, []):
-        each()
+    for undo in config.stash.get(_UNDO, []):
+        undo()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -153,9 +153,9 @@ def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[St
     if not driver.available():
         refuse: Any = pytest.skip if request.config.getoption("cuda_device") == "both" else pytest.fail
         refuse(f"no GPU is usable: {driver.unavailable_reason()}")
-    found = default_stream()
-    yield found
-    synchronize(found)
+    default = default_stream()
+    yield default
+    synchronize(default)
 
 
 def _compile_for(names: list[str]) -> Callable[[], object]:

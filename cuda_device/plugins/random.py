@@ -46,7 +46,7 @@ def philox4x64(counter: Any, key: Any) -> Any:
 
 @func
 def _philox(counter: Any, key: Any, word: Any, factors: Any, steps: Any) -> Any:
-    a, b, c, d = (word(each) for each in counter)
+    a, b, c, d = (word(part) for part in counter)
     first, second = word(key[0]), word(key[1])
     for _ in range(_ROUNDS):
         high_a, high_c = mulhi(factors[0], a), mulhi(factors[1], c)
@@ -81,15 +81,15 @@ class Philox:
     @func
     def bits(self, i: Any) -> Any:
         """Returns number `offset + i` of the sequence, a uint32, as the i-th call of cuRAND's `curand` does."""
-        place = self.offset + uint64(i)
-        return self._block(place >> uint64(2))[int(place & uint64(3))]
+        position = self.offset + uint64(i)
+        return self._block(position >> uint64(2))[int(position & uint64(3))]
 
     @func
     def bits4(self, i: Any) -> Any:
         """Returns `bits(4 * i)` to `bits(4 * i + 3)`, for the cost of one of them if `offset` is a multiple of 4."""
-        place = self.offset + uint64(4) * uint64(i)
-        if place & uint64(3) == 0:
-            return self._block(place >> uint64(2))
+        position = self.offset + uint64(4) * uint64(i)
+        if position & uint64(3) == 0:
+            return self._block(position >> uint64(2))
         first = 4 * uint64(i)
         return uint32x4(self.bits(first), self.bits(first + 1), self.bits(first + 2), self.bits(first + 3))
 
@@ -133,8 +133,8 @@ class Philox:
         return float32x4(*_normal_pair(_above_zero(a), _above_zero(b)), *_normal_pair(_above_zero(c), _above_zero(d)))
 
     @func
-    def _block(self, place: Any) -> Any:
-        counter = _low(place), _high(place), _low(self.subsequence), _high(self.subsequence)
+    def _block(self, position: Any) -> Any:
+        counter = _low(position), _high(position), _low(self.subsequence), _high(self.subsequence)
         return philox4x32(counter, (_low(self.seed), _high(self.seed)))
 
     @func

@@ -42,9 +42,9 @@ def _originals(rewrite: Callable[..., object], file: str, text: str) -> dict[Cod
         theirs, plain = (compile(tree, file, "exec", dont_inherit=True) for tree in (changed, ast.parse(text, file)))
     except Exception:  # the interface is private to pytest; without it, only the messages suffer
         return {}
-    found = {_place(part): part for part in _parts(plain)}
-    return {part: found[_place(part)] for part in _parts(theirs) if _place(part) in found}
+    originals = {_identity(part): part for part in _parts(plain)}
+    return {part: originals[_identity(part)] for part in _parts(theirs) if _identity(part) in originals}
 
 
-def _place(code: CodeType) -> tuple[str, int, tuple[str, ...]]:
+def _identity(code: CodeType) -> tuple[str, int, tuple[str, ...]]:
     return code.co_qualname, code.co_firstlineno, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -21,7 +21,7 @@ from typing import Literal
 
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import model
-from cuda_device.types.layout import align_of, leaves, machine, map_arrays, parts, rebuilt, shortfall, size_of
+from cuda_device.types.layout import align_of, leaves, map_arrays, parts, rebuilt, shortfall, size_of
 
 DESCRIPTOR = "interoperable_array_descriptor"
 _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
@@ -57,7 +57,7 @@ def representation(type: model.Type) -> model.Type:
     """The type whose layout `type` has at the boundary. Raises `TypeError` for compile-time types."""
     match type:
         case model.Number():
-            return machine(type)
+            return type.machine
         case model.NoneType():
             return model.UINT64
         case model.Vector() | model.AtomicCell():

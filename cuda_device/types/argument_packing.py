@@ -45,7 +45,7 @@ class Packing:
     structure: struct.Struct
     offsets: tuple[int, ...]
     """The offset of each parameter."""
-    places: tuple[int, ...]
+    leaf_offsets: tuple[int, ...]
     """The offset of each leaf."""
     codes: tuple[str, ...]
     """The format character of each leaf."""
@@ -86,7 +86,7 @@ def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
 
 def _packing(parameters: Sequence[model.Type]) -> Packing:
     """The packing of parameters, each of which has the alignment of its type."""
-    leaf_types, codes, texts, offsets, places = [], [], ["="], [], []
+    leaf_types, codes, texts, offsets, leaf_offsets = [], [], ["="], [], []
     end = packed = 0  # of the structure, and of its leaves
     for type in parameters:
         start = -(-end // align_of(type)) * align_of(type)
@@ -94,14 +94,14 @@ def _packing(parameters: Sequence[model.Type]) -> Packing:
         for access in accesses(type, _NO_ALIGNMENT):
             leaf_types.append(access.type)
             codes.append(code_of(access.type))
-            places.append(start + access.offset)
-            texts.append(f"{places[-1] - packed}x{codes[-1]}")
-            packed = places[-1] + size_of(access.type)
+            leaf_offsets.append(start + access.offset)
+            texts.append(f"{leaf_offsets[-1] - packed}x{codes[-1]}")
+            packed = leaf_offsets[-1] + size_of(access.type)
         end = start + size_of(type)
     texts.append(f"{end - packed}x")
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
     odd = {i: n for i, n in enumerate(leaf_types) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
-    return Packing(struct.Struct("".join(texts)), tuple(offsets), tuple(places), tuple(codes), singles, odd)
+    return Packing(struct.Struct("".join(texts)), tuple(offsets), tuple(leaf_offsets), tuple(codes), singles, odd)
 
 
 _NO_ALIGNMENT = 1  # for accesses to one number each

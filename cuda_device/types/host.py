@@ -31,7 +31,7 @@ from cuda_device.errors import ArgumentError, refused_if_deep
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.abi import representation
-from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, size_of
+from cuda_device.types.layout import align_of, has_arrays, has_identity, placement, size_of
 from cuda_device.types.model import Array, Pointer
 
 V = TypeVar("V")
@@ -115,7 +115,7 @@ def becomes(builtin: model.Number, target: model.Number) -> bool:
 def convert_number(value: Any, target: model.Number, name: str) -> Any:
     """Converts a builtin number of the same or a lower kind, or a NumPy number of the same format. Raises `TypeError`."""
     host = host_type_of(target)
-    if isinstance(value, np.generic) and number_of(type(value)) == machine(target):
+    if isinstance(value, np.generic) and number_of(type(value)) == target.machine:
         return host(value)
     is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
     if not is_builtin or not becomes(number_of(type(value)), target):
@@ -168,7 +168,7 @@ def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
 
 def row_of(element: model.Type) -> Row:
     """The row of a number. Raises `TypeError` for other types."""
-    row = _BY_NUMBER.get(machine(element)) if isinstance(element, model.Number) else None
+    row = _BY_NUMBER.get(element.machine) if isinstance(element, model.Number) else None
     if row is None:
         raise unsupported(str(element))
     return row
@@ -459,7 +459,7 @@ def element_of(spelling: Any) -> model.Type:
             raise
         type = None
     if isinstance(type, model.Number):
-        return machine(type)
+        return type.machine
     if isinstance(type, (model.Vector, model.Struct, model.Tuple, model.AtomicCell)):
         check_element(type)
         return type
@@ -503,4 +503,4 @@ def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803
     if has_arrays(type):
         raise TypeError(f"{type} is an array, or has array members: point to its elements, as in pointer(float32)")
     representation(type)
-    return Pointer(machine(type) if isinstance(type, model.Number) else type, bool(readonly))
+    return Pointer(type.machine if isinstance(type, model.Number) else type, bool(readonly))

@@ -156,8 +156,8 @@ class Known(_Memo):
         try:
             return self._inner_objects
         except AttributeError:
-            inner = [each for item in self.items if item.items or item.identity is not None for each in objects(item)]
-            return self._remember("_inner_objects", tuple(inner))
+            holders = [item for item in self.items if item.items or item.identity is not None]
+            return self._remember("_inner_objects", tuple([part for item in holders for part in objects(item)]))
 
     @property
     def meanings(self) -> Meanings:
@@ -388,7 +388,7 @@ def identities(known: Known) -> tuple[Identity, ...]:
     """The identities of the mutable objects in a value."""
     if known.identity is None and not known.items:  # most values
         return ()
-    return tuple([each.identity for each in objects(known) if each.identity is not None])
+    return tuple([part.identity for part in objects(known) if part.identity is not None])
 
 
 def renamed(

@@ -31,27 +31,18 @@ WIDEST_ACCESS = 16
 """The size of the widest load and store in bytes, which is also the largest alignment of a CUDA C++ vector."""
 
 
-def machine(number: model.Number) -> model.Number:
-    """The fixed-format number with the format of a builtin number in device code; a bool stays a bool."""
-    if not number.builtin or number == model.BOOL:
-        return model.INT32 if number.mask else number
-    if number.is_complex:
-        return model.COMPLEX64
-    return model.FLOAT32 if number.is_float else model.INT64 if number.bits == 64 else model.INT32
-
-
 def pointee_of(element: model.Type) -> model.Type:
     """The type of an element in memory: a builtin number, which members of structs can be, has its fixed format there."""
-    return machine(element) if isinstance(element, model.Number) else element
+    return element.machine if isinstance(element, model.Number) else element
 
 
 def leaves(type: model.Type) -> tuple[model.Type, ...]:
     """The leaves of a value of `type`, in order: fixed-format numbers, bools and references."""
     match type:
         case model.Number() if type.is_complex:
-            return (machine(type).part,) * 2
+            return (type.machine.part,) * 2
         case model.Number():
-            return (machine(type),)
+            return (type.machine,)
         case model.Ref():
             return (type,)
         case model.Pointer(model.NoneType(), readonly):

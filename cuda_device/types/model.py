@@ -109,6 +109,15 @@ class Number:
         return self.kind not in (NumberKind.BOOL, NumberKind.UINT)
 
     @cached_property
+    def machine(self) -> Number:
+        """The fixed-format number with the format of a builtin number in device code; a bool stays a bool."""
+        if not self.builtin or self == BOOL:
+            return INT32 if self.mask else self
+        if self.is_complex:
+            return COMPLEX64
+        return FLOAT32 if self.is_float else INT64 if self.bits == 64 else INT32
+
+    @cached_property
     def low(self) -> int:
         """The least value of an integer or bool."""
         return -(1 << (self.bits - 1)) if self.kind is NumberKind.INT else 0

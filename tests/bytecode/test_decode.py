@@ -58,7 +58,7 @@ def test_a_pattern_is_not_a_test_of_a_builtin():
     for constant in ("True", "False", "<built-in function all>", "tuple"):
         names = {"COPY": 1, "LOAD_COMMON_CONSTANT": 0, "IS_OP": 0, "POP_JUMP_IF_FALSE": 0}
         raws = [Raw(name, number, None, constant, NOWHERE, 0, target=7) for name, number in names.items()]
-        (step,) = translate.copy(Cursor(samples.loop.__code__, raws, raws[0], 0, [Slot.VALUE]))
+        (step,) = translate.copy_or_jump(Cursor(samples.loop.__code__, raws, raws[0], 0, [Slot.VALUE]))
         is_pattern = constant in ("True", "False")
         assert (step.opcode, step.target) == ((Opcode.COPY, -1) if is_pattern else (Opcode.JUMP, 7))
 

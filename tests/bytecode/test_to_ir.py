@@ -18,6 +18,7 @@ from cuda_device.bytecode.cfg import spans
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.scopes import merge
 from cuda_device.bytecode.to_ir import read
+from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
 
 
@@ -137,13 +138,27 @@ def test_blocks_take_what_lives(function: Any, pass_all: bool) -> None:
     checked(python)
     found = list(spans(merge(decode(function.__code__)), pass_all=pass_all).values())
     known = set(function.__code__.co_varnames)
-    assert len(python.blocks) == len(found) + 1
+    assert [param.hint for param in python.blocks[0].params] == list(parameter_names(function.__code__))
+    if not any(0 in span.successors for span in found):  # the entry block continues with the first span
+        found = found[1:]
     for block, span in zip(python.blocks[1:], found, strict=True):
         hints = [param.hint for param in block.params if param.hint]
         assert set(hints) == span.params <= span.live <= known
         assert span.params == span.live or not pass_all
         assert len(hints) == len(set(hints))
         assert [param.hint for param in block.params][len(block.params) - len(hints) :] == hints
+
+
+def test_a_loop_at_the_beginning_has_an_entry_block() -> None:
+    def loop(n):
+        while True:
+            n = n - 1
+            if n < 0:
+                return
+
+    entry, *others = read(loop.__code__).blocks
+    assert [op.code for op in entry.ops] == [ops.JUMP]
+    assert any(edge.block is others[0] for block in others for edge in block.successors)
 
 
 @every

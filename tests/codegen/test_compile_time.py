@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from conftest import thinned
 from ir_helpers import define, underlying
 
 import cuda_device as device
@@ -139,8 +140,7 @@ def traced(kernel: Any, *types: Any, checked: bool = False) -> tuple[int, str]:
     return count, text
 
 
-@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name, checked", thinned(FAMILIES, [False, True], one_in=2))
 def test_the_work_grows_with_the_program(name: str, checked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
     work(FAMILIES[name](5), checked)

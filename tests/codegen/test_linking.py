@@ -2,15 +2,15 @@
 
 import math
 import os
+import pickle
 import re
-import subprocess
-import sys
 import threading
 
 import cuda_cpp
 import numpy as np
 import pytest
 from ir_helpers import define, stage
+from processes import python
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers
@@ -47,6 +47,11 @@ def hypotenuses_with(hypotenuse, **options):
     return hypotenuses
 
 
+def linked_with(link):
+    """The kernel with these links of its stub."""
+    return hypotenuses_with(hypotenuse_from(link))
+
+
 # Linking
 
 
@@ -55,9 +60,9 @@ def test_what_nvrtc_makes_can_be_linked(output, tmp_path):
     code = cuda_cpp.compile_cpp(HYPOTENUSE, output, *["-dlto"] * (output == "ltoir"))
     file = tmp_path / f"hypotenuse.{output}"
     file.write_bytes(code)
-    plain = hypotenuses_with(hypotenuse_from(()))
+    plain = linked_with(())
     for link in (code, file, str(file), [file, file, code]):
-        of_stub, of_kernel = hypotenuses_with(hypotenuse_from(link)), hypotenuses_with(hypotenuse_from(()), link=link)
+        of_stub, of_kernel = linked_with(link), hypotenuses_with(hypotenuse_from(()), link=link)
         for kernel, options in ((of_stub, {}), (of_kernel, {}), (plain, {"link": link})):
             assert device.compile(kernel, FLOATS, FLOATS, **options).code.startswith(b"\x7fELF")
 
@@ -83,7 +88,7 @@ def test_python_links_to_python(output):
         return x + y
 
     compiled = device.compile(hypotenuse, device.float32, device.float32, output=output)
-    assert device.compile(hypotenuses_with(hypotenuse_from(compiled)), FLOATS, FLOATS).code.startswith(b"\x7fELF")
+    assert device.compile(linked_with(compiled), FLOATS, FLOATS).code.startswith(b"\x7fELF")
 
 
 def test_two_kernels_that_report_are_linked_to_one():
@@ -164,29 +169,29 @@ def test_cpp_reads_and_writes_arrays(stream):
 # What cannot be linked
 
 
-def refused(match, function, *types, **options):
+def refused(match, function, *types, help="", **options):
     with pytest.raises(device.CompileError, match=match) as caught:
         device.compile(function, *types, **options)
-    assert caught.value.help or "cannot link" in str(caught.value)
+    assert caught.value.help and help in caught.value.help or not help and "cannot link" in str(caught.value)
+    return caught.value
 
 
-def test_what_nobody_defines():
-    refused("nothing defines hypotenuse", hypotenuses_with(hypotenuse_from(())), FLOATS, FLOATS)
-    assert "hypotenuse" in device.compile(hypotenuses_with(hypotenuse_from(())), FLOATS, FLOATS, output="ptx").code
+def test_what_nothing_can_be_linked_to(tmp_path):
+    refused("nothing defines hypotenuse", linked_with(()), FLOATS, FLOATS)
+    assert "hypotenuse" in device.compile(linked_with(()), FLOATS, FLOATS, output="ptx").code
+    refused("cannot be read: No such file", linked_with(tmp_path / "hypotenuse.ptx"), FLOATS, FLOATS)
+    finished = device.compile(device.kernel(lambda x: None), FLOATS)
+    refused("^_lambda_ is a finished cubin", linked_with(finished), FLOATS, FLOATS)
 
 
 @pytest.mark.parametrize("output", ["ptx", "cubin"])
 def test_what_two_define(output):
     one, other = (cuda_cpp.compile_cpp(text, output) for text in (HYPOTENUSE, HYPOTENUSE.replace("x * x", "2 * x * x")))
-    kernel = hypotenuses_with(hypotenuse_from([one, other]))
+    kernel = linked_with([one, other])
     refused("hypotenuse is defined twice, in link 1 and in link 2", kernel, FLOATS, FLOATS)
     kernel = cuda_cpp.compile_cpp('extern "C" __global__ void hypotenuses(int) {}', output)
-    refused(
-        "hypotenuses is defined twice, in the program and in link 2",
-        hypotenuses_with(hypotenuse_from([one, kernel])),
-        FLOATS,
-        FLOATS,
-    )
+    twice = "hypotenuses is defined twice, in the program and in link 2"
+    refused(twice, linked_with([one, kernel]), FLOATS, FLOATS)
 
 
 def test_what_a_file_defines():
@@ -198,20 +203,6 @@ def test_what_a_file_defines():
     for output in ("ptx", "cubin"):
         (item,) = cuda_cpp.inputs(cuda_cpp.compile_cpp(text, output))
         assert item.functions == {"k", "nothing", "_Z6insidei"}, output
-
-
-def test_files_that_are_not_there(tmp_path):
-    refused(
-        "cannot be read: No such file", hypotenuses_with(hypotenuse_from(tmp_path / "hypotenuse.ptx")), FLOATS, FLOATS
-    )
-
-
-def test_finished_cubins():
-    @device.kernel
-    def k(x):
-        x[0] = 1
-
-    refused("'?k'? is a finished cubin", hypotenuses_with(hypotenuse_from(device.compile(k, FLOATS))), FLOATS, FLOATS)
 
 
 @pytest.mark.parametrize("link", [3, [None], "file.ptx".split], ids=["number", "none", "method"])
@@ -341,11 +332,9 @@ def test_libdevice_has_no_such_function(symbol, result, reason, output):
     def kernel(x):
         x[0] = device.float32(declared(x[0]))
 
-    with pytest.raises(
-        device.CompileError, match=f"no function of libdevice {symbol} for this call: {reason}"
-    ) as caught:
-        device.compile(kernel, device.ArrayType(device.float32, 1), output=output)
-    assert caught.value.location.file == __file__ and "libdevice User's Guide" in caught.value.help
+    says = f"no function of libdevice {symbol} for this call: {reason}"
+    error = refused(says, kernel, FLOATS, help="libdevice User's Guide", output=output)
+    assert error.location.file == __file__
 
 
 def test_a_declaration_runs_its_body_on_the_host():
@@ -455,9 +444,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.parametrize(("argument", "said"), [("", "nvJitLink nvJitLink ELF"), ("links", "did not survive a fork")])
 def test_a_forked_child_waits_for_no_thread_of_its_parent(argument, said):
     """A child whose parent has linked cannot use nvJitLink; the parent would not link what is in the cache."""
-    settings = {"CUDA_DEVICE_ASSEMBLER": "nvJitLink", "CUDA_DEVICE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment = {**os.environ, **settings}
-    done = subprocess.run([sys.executable, "-c", FORKS, argument], env=environment, capture_output=True, text=True)
+    done = python("-c", FORKS, argument, CUDA_DEVICE_ASSEMBLER="nvJitLink", CUDA_DEVICE_CACHE="0")
     *lines, status = done.stdout.splitlines()
     assert said in "\n".join(lines) and status == "0", done
 
@@ -480,9 +467,8 @@ def test_members_of_packed_elements_are_not_aligned_as_cpp_has_it():
     kernel = device.kernel(lambda x: declared(x[0].m))
     packed = [("tag", "u1"), ("m", "f4", (3,))]
     device.compile(kernel, device.ArrayType(np.dtype(packed, align=True), 1), target="sm_90", output="ptx")
-    with pytest.raises(device.CompileError, match="the argument 'x' of scale: .* less aligned") as caught:
-        device.compile(kernel, device.ArrayType(np.dtype(packed), 1), target="sm_90", output="ptx")
-    assert "align=True" in caught.value.help
+    says = "the argument 'x' of scale: .* less aligned"
+    refused(says, kernel, device.ArrayType(np.dtype(packed), 1), help="align=True", target="sm_90", output="ptx")
 
 
 # Calls, where the body takes the place of C++
@@ -523,10 +509,15 @@ def test_bodies_run_on_the_cpu():
 def test_the_same_calls_for_a_gpu():
     text = device.compile(through_bodies, device.ArrayType(device.float32, 2), FLOATS, output="ptx").code
     array = ".param .align 8 .b8 x[{}]"
+    assert pickle.loads(pickle.dumps(shifted)) is shifted
     found = cuda_cpp.signatures(text)
     assert found["shifted"] == "func .param .align 4 .b8 x[8] (.param .align 4 .b8 x[8], .param .b32 x, .param .b32 x)"
     assert found["first_row"] == f"func {array.format(24)} ({array.format(40)}, .param .b64 x)"
     assert found["store"] == f"func void ({array.format(24)}, .param .align 4 .b8 x[8])"
+    small = device.compile(
+        through_bodies, device.ArrayType(device.float32, 2), FLOATS, output="ptx", launch_facts=True
+    ).code
+    assert cuda_cpp.signatures(small)["first_row"].endswith("(.param .align 8 .b8 x[40], .param .b64 x)")
 
 
 @pytest.mark.parametrize(
@@ -575,24 +566,11 @@ def test_strides_of_views_are_checked_where_they_are_passed():
         device.launch(k, bad[1:4], out, grid=1, block=1, stream=device.cpu_stream())
 
 
-def test_declarations_can_be_pickled():
-    import pickle
-
-    assert pickle.loads(pickle.dumps(shifted)) is shifted
-
-
 def test_lto_ir_is_told_from_the_rest():
     lto, ptx = cuda_cpp.compile_cpp(HYPOTENUSE, "ltoir", "-dlto"), cuda_cpp.compile_cpp(HYPOTENUSE)
     assert [item.is_lto for item in cuda_cpp.inputs(lto, ptx)] == [True, False]
     assert len(cuda_cpp.inputs(lto, lto, ptx, lto)) == 2
     assert re.fullmatch("[0-9a-f]{64}", cuda_cpp.inputs(ptx)[0].digest)
-
-
-def test_small_arrays_are_described_in_full():
-    text = device.compile(
-        through_bodies, device.ArrayType(device.float32, 2), FLOATS, output="ptx", launch_facts=True
-    ).code
-    assert cuda_cpp.signatures(text)["first_row"].endswith("(.param .align 8 .b8 x[40], .param .b64 x)")
 
 
 def test_what_cpp_is_handed_counts_as_written():

@@ -2,13 +2,12 @@
 
 import ctypes
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import llvmlite.binding as theirs
 import pytest
 from llvmlite.binding import ffi
+from processes import python
 
 from cuda_device.codegen import llvm
 
@@ -78,7 +77,7 @@ except ImportError as error:
 else:
     raise AssertionError
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
+    python("-c", script)
 
 
 TEXT = """\

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import can_assemble
+from conftest import can_assemble, long
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
@@ -238,9 +238,14 @@ def refusal(text, release, architecture, folder):
     return subprocess.run(command, capture_output=True, text=True).stderr
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("release", RELEASES)
+PAIRS = [
+    pytest.param(release, architecture, marks=long(n + m, 3))
+    for n, release in enumerate(RELEASES)
+    for m, architecture in enumerate(ARCHITECTURES)
+]
+
+
+@pytest.mark.parametrize("release, architecture", PAIRS)
 def test_assemblers_of_cuda_12_take_all_kernels(monkeypatch, tmp_path, release, architecture):
     if old_assembler(release) is None:
         pytest.skip(f"no ptxas of CUDA {release}: install nvidia-cuda-nvcc-cu12=={release}.* and name it in {VARIABLE}")

@@ -3,7 +3,7 @@
 import pytest
 from filecheck import check
 from ir_helpers import read
-from test_to_llvm import IR, SM_90, with_kernel
+from test_to_llvm import IR, SM_90, program_of, with_kernel
 
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.codegen.gpu import nvptx
@@ -11,10 +11,10 @@ from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 from cuda_device.cpu.cpu_dialect import Cpu
 
 
-@pytest.mark.parametrize("text", [text for text, _ in IR.values()], ids=IR)
+@pytest.mark.parametrize("text", IR.values(), ids=IR)
 def test_device_ir_for_the_cpu(text: str) -> None:
     """The same functions, with the thread as their first parameter."""
-    module = with_kernel(text)
+    module = with_kernel(program_of(text))
     module.functions[1].kernel = False
     llvm = to_llvm.run(module, Cpu(module)).text
     check(llvm, "CHECK: @device.f({{.*}}ptr {{.*}}%thread", "CHECK")

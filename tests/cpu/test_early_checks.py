@@ -60,7 +60,7 @@ def k(x, y, t, t8, n):
 def outcomes(body, monkeypatch, decide, cases):
     """What launches report, or write, when `decide` decides checks."""
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
-    monkeypatch.setattr(early_checks, "run", decide)
+    monkeypatch.setattr(early_checks, "add_early_checks", decide)
     kernel, found = device.kernel(checked=True)(define(SOURCE.format(body), device=device)), []
     for length, n, grid, block in cases:
         x, y = np.arange(1, 36, dtype=np.float32), np.zeros(length, np.float32)
@@ -86,7 +86,7 @@ def checks(module):
 
 @pytest.mark.parametrize("body", BODIES)
 def test_checks_that_are_decided(body, monkeypatch):
-    found, decide = [], early_checks.run
+    found, decide = [], early_checks.add_early_checks
 
     def run(module):
         decide(module)
@@ -99,14 +99,17 @@ def test_checks_that_are_decided(body, monkeypatch):
 @pytest.mark.parametrize("body", BODIES)
 def test_reports_and_results_are_those_of_kernels_whose_checks_are_not_decided(body, monkeypatch):
     """Of several blocks that fail, any may be reported."""
-    decide, cases = early_checks.run, [*itertools.product((40, 30, 3), (30, 41, 0), (1, 3), (8, (9, 5), 70))]
+    decide, cases = (
+        early_checks.add_early_checks,
+        [*itertools.product((40, 30, 3), (30, 41, 0), (1, 3), (8, (9, 5), 70))],
+    )
     expected = outcomes(body, monkeypatch, lambda module: None, cases)
     assert outcomes(body, monkeypatch, decide, cases) == expected
     assert any(type(each) is tuple for each in expected) == (body not in NEVER_FAIL)
 
 
 def test_gpu_kernels_have_one_version(monkeypatch):
-    monkeypatch.setattr(early_checks, "run", pytest.fail)
+    monkeypatch.setattr(early_checks, "add_early_checks", pytest.fail)
     kernel = device.kernel(checked=True)(define(SOURCE.format("y[i] = x[i]"), device=device))
     floats = device.ArrayType(device.float32, 1)
     arguments = floats, floats, device.ArrayType(device.int32, 1), device.ArrayType(device.uint8, 1), int

@@ -1,13 +1,11 @@
 """Functions of ours in Python that kernels on the CPU call: memory by addresses, calls of what lies at an address."""
 
 import ctypes
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from processes import python
 
 import cuda_device as device
 from cuda_device.codegen import llvm
@@ -35,7 +33,7 @@ def each(function, many):
 
 def function(source, *types):
     """A function compiled for this process, which ctypes can call once its types are set."""
-    code = machine_code.compile_native(host_code.text(source, types, "main"), exports=("main",), alone=True)
+    code = machine_code.compile_native(host_code.function_text(source, types, "main"), exports=("main",), alone=True)
     made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(code.address("main"))
     made.code = code
     return made
@@ -60,28 +58,19 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
         return open(address)
 
     with pytest.raises(device.CompileError, match="open"):
-        host_code.text(opens, (INT64,), "main")
+        host_code.function_text(opens, (INT64,), "main")
 
 
 @pytest.mark.parametrize("symbol", sorted(records.SUPPORT))
 def test_what_kernels_call_is_a_module_of_its_own(symbol):
-    text = scheduler.text(symbol) if symbol in records.EXPORTS else host_code.support_text(symbol)
+    text = scheduler.scheduler_text(symbol) if symbol in records.EXPORTS else host_code.support_text(symbol)
     llvm.parse(text)
     assert f"@{symbol}(" in text and not re.search("(?m)^declare .*@host_", text)
 
 
 def test_the_same_text_in_each_process():
-    program = "from cuda_device.cpu import scheduler; print(scheduler.text('cuda_device.crew'))"
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in (1, 2)
-    ]
+    program = "from cuda_device.cpu import scheduler; print(scheduler.scheduler_text('cuda_device.crew'))"
+    texts = [python("-c", program, PYTHONHASHSEED=seed).stdout for seed in (1, 2)]
     assert texts[0] == texts[1] and "define void @cuda_device.crew(" in texts[0]
 
 
@@ -89,4 +78,4 @@ def test_only_helpers_that_are_called_are_there():
     def plain(a, b):
         return a * 3 + b
 
-    assert "host_" not in host_code.text(plain, (UINT32, UINT32), "main")
+    assert "host_" not in host_code.function_text(plain, (UINT32, UINT32), "main")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import golden_pages
 import numpy as np
 import pytest
 from ir_helpers import checked, define, operations, read, text_of, written
@@ -11,113 +13,15 @@ from ir_helpers import checked, define, operations, read, text_of, written
 import cuda_device as device
 from cuda_device.cpu import cpu_passes
 
-UNCHANGED = """
-func @k -> none kernel device {
-^0(%x: ref<global, int32>, %n: int32):
-  barrier {place=1}
-  %1: int32 = call {callee="twice"} %n
-  store %x %1
-  return
-}
-func @twice -> int32 device {
-^0(%a: int32):
-  %b: int32 = add %a %a
-  return %b
-}
-"""
-
-CASES = {
-    "a callee that does not wait is left alone": (UNCHANGED, UNCHANGED),
-    "a callee of a callee comes along; both calls get a copy, which share their places": (
-        """
-        func @k -> none kernel device {
-        ^0(%n: int32):
-          %1: none = call {callee="outer"} %n
-          %2: none = call {callee="inner"}
-          return
-        }
-        func @outer -> none device {
-        ^0(%a: int32):
-          %1: none = call {callee="inner"}
-          barrier {place=2}
-          return
-        }
-        func @inner -> none device {
-        ^0():
-          barrier {place=1}
-          return
-        }
-        """,
-        """
-        func @k -> none kernel device {
-        ^0(%n: int32):
-          jump ^1()
-        ^1():
-          jump ^2()
-        ^2():
-          barrier {place=1}
-          jump ^3()
-        ^3():
-          barrier {place=2}
-          jump ^4()
-        ^4():
-          jump ^5()
-        ^5():
-          barrier {place=1}
-          jump ^6()
-        ^6():
-          return
-        }
-        """,
-    ),
-    "several returns lead to one place; values of the caller stay visible": (
-        """
-        func @k -> none kernel device {
-        ^0(%x: ref<global, int32>, %c: bool):
-          %1: int32 = const {value=1}
-          %2: int32 = call {callee="choose"} %c %1
-          %3: int32 = add %1 %2
-          store %x %3
-          return
-        }
-        func @choose -> int32 device {
-        ^0(%c: bool, %n: int32):
-          barrier {place=1}
-          branch %c ^1() ^2()
-        ^1():
-          return %n
-        ^2():
-          %1: int32 = add %n %n
-          return %1
-        }
-        """,
-        """
-        func @k -> none kernel device {
-        ^0(%x: ref<global, int32>, %c: bool):
-          %1: int32 = const {value=1}
-          jump ^1()
-        ^1():
-          barrier {place=1}
-          branch %c ^2() ^3()
-        ^2():
-          jump ^4(%1)
-        ^3():
-          %m: int32 = add %1 %1
-          jump ^4(%m)
-        ^4(%2: int32):
-          %3: int32 = add %1 %2
-          store %x %3
-          return
-        }
-        """,
-    ),
-}
+CASES = golden_pages.texts_in(Path(__file__).with_name("inlined.txt"))
 
 
-@pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
-def test_inline(before: str, after: str) -> None:
+@pytest.mark.parametrize("text", CASES.values(), ids=CASES)
+def test_inline(text: str) -> None:
+    """A text is IR and what it becomes, behind an arrow; without one it stays as it is."""
+    before, arrow, after = text.partition("-->\n")
     module = checked(cpu_passes.inline_suspending(read(before)))
-    assert text_of(module) == written(after)
+    assert text_of(module) == written(after if arrow else before)
     callees = [module[op.attributes["callee"]] for op in operations(module, "call")]
     assert not any(effect.name == "SUSPENDS" for callee in callees for effect in callee.effects)
 

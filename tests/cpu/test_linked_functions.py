@@ -25,7 +25,7 @@ def test_two_threads_that_link_what_kernels_share(monkeypatch):
     found = {}
 
     def link(number):
-        found[number] = machine_code.shared(str(number), str, [f"f{number}"])
+        found[number] = machine_code.shared_functions(str(number), str, [f"f{number}"])
 
     at_once(partial(link, number) for number in range(2))
     assert found == {0: {"f0": 0}, 1: {"f1": 1}}

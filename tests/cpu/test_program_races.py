@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import long
 
 import cuda_device as device
 from cuda_device.cpu import traces
@@ -85,7 +86,7 @@ class Change:
         return [type(op)(op.code, op.operands[:1], [], attributes, [], op.location) for attributes in told]
 
 
-traces_of = traces.run
+traces_of = traces.add_events
 
 
 def run(program, cases):
@@ -103,8 +104,10 @@ def run(program, cases):
 
 
 # The detector does not follow the shared memory of other blocks (see `cluster_shared`), and without their barrier it is freed.
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in programs.NAMES if name != "cluster_histogram"])
+NAMES = [pytest.param(name, marks=long(n)) for n, name in enumerate(programs.NAMES) if name != "cluster_histogram"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_barrier_and_atomic_matters(name, monkeypatch):
     pytest.importorskip("scipy")
     program = programs.load(name)
@@ -114,7 +117,7 @@ def test_every_barrier_and_atomic_matters(name, monkeypatch):
     cases += [MORE[name]] if name in MORE else []
     change = Change()
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "")  # its record of a program is that of the whole program
-    monkeypatch.setattr(traces, "run", change.run)
+    monkeypatch.setattr(traces, "add_events", change.run)
     assert run(program, cases), "the program itself"
     own = sorted(where for where in change.seen if where[0] == program.__file__)
     waits = [where for where in own if change.seen[where][0] in WAITS]

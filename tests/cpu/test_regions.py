@@ -1,8 +1,15 @@
-"""Kernels that wait, on the CPU: lanes compute the same in loops and one by one, whatever lives across a wait."""
+"""Kernels that wait, on the CPU: lanes compute the same in loops and one by one, whatever lives across a wait.
+
+The programs are the bodies of kernels in region_programs.txt, which take `x`, 64 rows of 64 random numbers, and write to `y`;
+behind a name are its launches: the grid, the block, and the shape of `y`.
+"""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import thinned
+from ir_helpers import programs_in
 from numpy import float32, int32
 
 import cuda_device as device
@@ -15,257 +22,12 @@ class Pair:
     b: device.int8
 
 
-@device.kernel
-def tiled(x, y):
-    """Values of every kind live across barriers in a loop."""
-    tile = device.shared_array((8, 16), float32)
-    i, j = device.tid(2)
-    tx, ty = device.thread_idx.x, device.thread_idx.y
-    total, count, seen, wide = float32(0), 0, False, device.float32x4(0, 0, 0, 0)
-    part, halves = Pair(device.float32x2(0, 0), device.int8(0)), device.float16(1)
-    for k in range(0, 64, 16):
-        tile[ty, tx] = x[j % 64, (k + tx) % 64]
-        device.syncthreads()
-        for m in range(16):
-            total += tile[ty, m]
-        seen = seen or total > 9
-        wide += device.float32x4(total, tx, ty, k)
-        part = Pair(part.a + device.float32x2(tx, k), device.int8(part.b + 1))
-        halves = halves + device.float16(0.5)
-        count += 1
-        device.syncthreads()
-    y[j, i] = total + count + (100 if seen else 0) + wide.x + wide.w + part.a.y + part.b + halves
-
-
-@device.kernel
-def with_own_arrays(x, y):
-    mine = device.local_array(6, float32)
-    i = device.tid(1)
-    for k in range(6):
-        mine[k] = x[(i + k) % 64, k]
-    device.syncthreads()
-    part = mine[1:5]
-    device.syncwarp(0xFFFFFFFF)
-    for k in range(4):
-        part[k] += mine[k]
-        device.syncthreads()
-    y[0, i] = mine[0] + 2 * mine[2] + 3 * mine[4] + part[3]
-
-
-@device.kernel
-def some_leave(x, y):
-    """Threads of a block end before others wait."""
-    i = device.tid(1)
-    if i % 3 == 1:
-        y[0, i] = -1
-        return
-    value = x[i % 64, 0]
-    for k in range(i % 3 + 2):
-        value += device.syncthreads_count(True) if i % 3 > 3 else float32(k)
-        device.syncwarp(device.activemask())
-    y[0, i] = value
-
-
-@device.kernel
-def lanes(x, y):
-    """Meetings of lanes that have gone different ways."""
-    i = device.tid(1)
-    value = x[i % 64, i % 5]
-    if device.lane_id % 2 == 0:
-        mask = device.activemask()
-        value += device.shfl_xor_sync(0x55555555, value, 2)
-        value += device.popc(mask)
-    else:
-        for k in (16, 8, 4):
-            value = max(value, device.shfl_down_sync(0xAAAAAAAA, value, k))
-    device.syncwarp(0xFFFFFFFF)
-    votes = device.ballot_sync(0xFFFFFFFF, value > 0.5)
-    same = device.match_any_sync(0xFFFFFFFF, int32(i % 4))
-    y[0, i] = value + device.popc(votes) + device.popc(same) + device.any_sync(0xFFFFFFFF, i == 3)
-
-
-@device.kernel
-def turns(x, y):
-    """A lock that threads hand on, and prints in their order."""
-    next_one = device.shared_array(1, int32)
-    i = device.thread_idx.x
-    if i == 0:
-        next_one[0] = 0
-    device.syncthreads()
-    place = device.atomic_ref(next_one, 0)
-    while place.load("acquire", "block") != i:
-        pass
-    y[0, i] = x[0, 0] + i
-    place.store(i + 1, "release", "block")
-    if i % 16 == 0:
-        print("thread", i)
-
-
-@device.kernel
-def halves(x, y):
-    """Ranges of threads of every kind between barriers in a loop."""
-    s = device.shared_array(64, float32)
-    i, j = device.thread_idx.x, device.thread_idx.y
-    at = i + 16 * j
-    s[at] = x[device.block_idx.x, at]
-    device.syncthreads()
-    k, total = 8, float32(0)
-    while k > 0:
-        if i < k:
-            s[at] += s[at + k]
-        if k <= i + 1:
-            total += 1
-        device.syncthreads()
-        if i >= k:
-            total += s[at - k]
-        if i > 2 * k and j > 0:
-            total += 3
-        device.syncthreads()
-        if i == k:
-            s[at] = total
-        if not i != k + 1:
-            total -= 1
-        if i // 3 == 2 or i < 3:
-            total += 5
-        if i // 3 == 1:
-            total += 7
-        if i >> 2 > 2:
-            total -= 2
-        if i // 5 <= -1:
-            total = float32(0)
-        device.syncthreads()
-        k //= 2
-    if device.syncthreads_or(total > 100) or device.syncthreads_count(i == 3) != 4:
-        total = float32(-1)
-    y[device.block_idx.x, at] = total + s[at]
-
-
-@device.kernel
-def moved(x, y):
-    """Shuffles by distances that all threads share, of numbers of 32 and 64 bits, and such that do not."""
-    i, n = device.thread_idx.x, device.block_idx.x
-    value, wide = x[n, i % 64], device.float64(x[i % 64, n])
-    for k in (16, 8, 3, 1):
-        value += device.shfl_down_sync(0xFFFFFFFF, value, k)
-        wide -= device.shfl_up_sync(0xFFFFFFFF, wide, k) / 3
-    k = 16
-    while k > 0:
-        value = max(value, device.shfl_xor_sync(0xFFFFFFFF, value, k))
-        wide += device.shfl_down_sync(0xFFFFFFFF, wide, k + n)
-        k //= 2
-    for k in (1, 2, 4, 16, 5):
-        wide += 2 * device.shfl_xor_sync(0xFFFFFFFF, wide, k)
-    value += device.shfl_sync(0xFFFFFFFF, value, n) + device.shfl_sync(0xFFFFFFFF, value, (i + 1) % 32)
-    votes = device.ballot_sync(0xFFFFFFFF, value > 4) + device.any_sync(0xFFFFFFFF, i == 33)
-    most = device.reduce_max_sync(0xFFFFFFFF, int32(value))
-    device.syncwarp(0xFFFFFFFF)
-    y[0, device.tid(1)] = value + wide + device.popc(votes) + most
-
-
-@device.kernel
-def whole_warps(x, y):
-    """Warp operations in ranges of whole warps, with ranges and loops in them."""
-    s = device.shared_array(128, float32)
-    i, j = device.thread_idx.x, device.thread_idx.y
-    at = i + device.block_dim.x * j
-    value = x[device.block_idx.x, at % 64]
-    s[at] = value
-    device.syncthreads()
-    if i < 32:
-        part = s[at] if i < 8 else float32(0)
-        for k in (16, 8, 4, 2, 1):
-            part += device.shfl_down_sync(0xFFFFFFFF, part, k)
-        k = 2
-        while k > 0:
-            part += device.popc(device.ballot_sync(0xFFFFFFFF, part > k))
-            if i > k:
-                part += float32(k)
-            k //= 2
-        if i < 3:
-            s[at] = part
-    device.syncthreads()
-    if i // 32 == 0:
-        s[at] -= device.shfl_xor_sync(0xFFFFFFFF, value, 3)
-    if i >> 5 < 2:
-        s[at] += device.reduce_add_sync(0xFFFFFFFF, int32(8 * value))
-    if 64 > i:
-        value += device.shfl_sync(0xFFFFFFFF, s[at], i % 32)
-        y[0, at + 2 * 64 * device.block_idx.x] = value
-
-
-@device.kernel
-def strides(x, y):
-    """Threads that take turns over elements, with what they hand from pass to pass."""
-    i, step = device.tid(1), device.grid_size(1)
-    total, count, last = float32(0), 0, False
-    flat = x[3]
-    for k in range(i, 61, step):
-        total += flat[k]
-        if k % 5 == 2:
-            continue
-        count, last = count + k, total > 1
-    for k in range(i, 3, step):
-        for m in range(count % 3):
-            total += flat[k + m]
-    most = device.shared_array(1, int32)
-    if device.thread_idx.x == 0:
-        most[0] = 0
-    device.syncthreads()
-    for k in range(i, 200, step):
-        device.atomic_ref(most, 0).max(k, "relaxed", "block")
-    device.syncthreads()
-    y[0, i] = total + count + last + most[0]
-
-
-@device.kernel
-def alike(x, y):
-    """Loops that all threads of a row run alike, one within another, without waiting."""
-    i, j = device.tid(2)
-    if i >= y.shape[1] or j >= y.shape[0]:
-        return
-    total, other = float32(0), float32(1)
-    for k in range(j, x.shape[0]):
-        total += x[k, i] * x[j, k] - other
-        other = total * float32(0.5)
-        for m in range(j % 3):
-            other += x[m, i]
-        if i > k:
-            total -= 1
-    y[j, i] = total + other
-
-
-@device.kernel
-def alike_with_own_arrays(x, y):
-    """Such a loop while the thread has memory of its own."""
-    i = device.tid(1)
-    if i >= y.shape[1]:
-        return
-    part = device.local_array(4, float32)
-    for k in range(4):
-        part[(k + i) % 4] = x[k, i]
-    total = float32(0)
-    for k in range(x.shape[0]):
-        total += x[k, i]
-    for k in range(4):
-        y[0, i] += part[k] * total + part[i % 4]
-
-
-LAUNCHES = (
-    (tiled, (3, 5), (16, 8), (40, 48)),
-    (with_own_arrays, 3, 64, (1, 192)),
-    (some_leave, 3, (16, 5), (1, 240)),
-    (lanes, 3, 64, (1, 192)),
-    (turns, 1, 40, (1, 40)),
-    (halves, 3, (16, 4), (3, 64)),
-    (moved, 2, 72, (1, 144)),
-    (moved, 2, 64, (1, 128)),
-    (moved, 2, (32, 3), (1, 64)),
-    (moved, 2, (24, 4), (1, 48)),
-    (whole_warps, 2, (64, 2), (1, 256)),
-    (strides, 3, 8, (1, 24)),
-    (alike, (2, 3), (24, 4), (11, 45)),
-    (alike_with_own_arrays, 2, 24, (1, 45)),
+PROGRAMS = programs_in(
+    Path(__file__).with_name("region_programs.txt"), "def k(x, y):", float32=float32, int32=int32, Pair=Pair
 )
+LAUNCHES = [(program, *launch) for program in PROGRAMS for launch in program.fields["launches"]]
+APART = ("some_leave", "lanes", "turns")
+"""The programs whose threads do not wait together."""
 
 
 @pytest.fixture
@@ -277,26 +39,25 @@ def afresh(monkeypatch):
     return made
 
 
-def computed(kernel, grid, block, shape, checked, capsys):
+def computed(program, grid, block, shape, checked, capsys):
     x, y = np.random.default_rng(5).random((64, 64), float32), np.zeros(shape, float32)
-    again = device.kernel(checked=checked)(kernel.underlying)
-    device.launch(again, x, y, grid=grid, block=block, stream=device.cpu_stream())
+    kernel = device.kernel(checked=checked)(program.function)
+    device.launch(kernel, x, y, grid=grid, block=block, stream=device.cpu_stream())
     return y, capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("launch", "checked"),
     thinned(LAUNCHES, [False, True], one_in=2),
-    ids=lambda each: f"checked={each}" if isinstance(each, bool) else f"{each[0].underlying.__name__} {each[2]}",
+    ids=lambda each: f"checked={each}" if isinstance(each, bool) else f"{each[0].name} {each[2]}",
 )
 def test_lanes_compute_the_same_in_loops_and_one_by_one(launch, checked, afresh, monkeypatch, capsys):
-    kernel = launch[0]
+    name = launch[0].name
     found, printed = computed(*launch, checked, capsys)
     monkeypatch.setattr(regions, "LARGEST", 0)
     expected, others = computed(*launch, checked, capsys)
-    waits = kernel not in (alike, alike_with_own_arrays)
     assert [made is not None and made.in_loops for _, made in afresh] == [True, False]
-    assert not waits or afresh[0][1].together == (kernel not in (some_leave, lanes, turns))
+    assert name.startswith("alike") or afresh[0][1].together == (name not in APART)
     assert np.array_equal(found, expected) and printed == others
     assert found.any()
 

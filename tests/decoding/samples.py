@@ -118,10 +118,6 @@ def has_class():
     return Inner
 
 
-def has_generator(xs):
-    return sum(x for x in xs)
-
-
 def assigns_somewhere(x):
     global GOLDENS
     if x:

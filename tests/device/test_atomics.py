@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import long, thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -121,9 +122,11 @@ def run_each(stream, space, calls, name, pairs):
 CAS = {"cas(b[i], b[i])": lambda a, b: a, "cas(a[i], b[i])": lambda a, b: b}
 
 
+ALL = [pytest.param(space, 1, marks=long(n)) for n, space in enumerate(MAKE)]
+
+
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("space", [*MAKE])
+@pytest.mark.parametrize("space, one_in", [*((space, 3) for space in MAKE), *ALL])
 def test_what_operations_do(stream, space, one_in):
     """With one in three types, which are others for the next kind of memory."""
     for name in EVERY[[*MAKE].index(space) % one_in :: one_in]:
@@ -136,27 +139,6 @@ def test_what_operations_do(stream, space, one_in):
                     right = meaning(np.dtype(name).type(before) if "float" in name else before, operand)
                 assert same(was, before), (name, call, before, operand, was)
                 assert same(now, right if call in CAS else wrap(right, name)), (name, call, before, operand, now, right)
-
-
-def test_dtype_indices_and_bound_methods(stream):
-    @device.kernel
-    def k(cells, out):
-        last = device.atomic_ref(cells, (-1, -2))
-        out[0] = last.dtype(7.5)
-        add = last.add
-        for step in range(3):
-            add(step + 1, scope="device", memory="relaxed")
-        out[1] = last.load()
-        column = device.int64(1)
-        device.atomic_ref(cells, (device.tid(1), column)).exch(9)
-        device.atomic_ref(cells, (True, 0)).max(device.int8(3))
-        last.notify_one()
-        last.notify_all()
-
-    cells, out = stream.array(np.zeros((2, 3), np.int32)), stream.empty(2, np.int32)
-    stream.launch(k, cells, out, grid=1, block=1)
-    assert stream.numpy(cells).tolist() == [[0, 9, 0], [3, 6, 0]]
-    assert stream.numpy(out).tolist() == [7, 6]
 
 
 def test_references_to_strided_arrays(stream):
@@ -270,24 +252,6 @@ def test_extremes_of_floats(stream, name):
     assert before[values.argmax()] < values.max()
 
 
-@pytest.mark.parametrize("name", ["int8", "uint16", "int32", "uint64", "float16", "float64"])
-def test_counting_by_cas(stream, name):
-    @device.kernel
-    def k(cells, limit):
-        cell = device.atomic_ref(cells, 2 + device.tid(1) % 3)
-        seen = cell.load("relaxed", "device")
-        while True:
-            now = cell.cas(seen, (seen + 1) if seen < limit else seen * 0, "relaxed", "device")
-            if now == seen:
-                break
-            seen = now
-
-    cells = stream.array(np.zeros(7, name))
-    stream.launch(k, cells, 96, grid=8, block=96)
-    rounds = 8 * 32 % 97
-    assert stream.numpy(cells).tolist() == [0, 0, rounds, rounds, rounds, 0, 0]
-
-
 # Waiting for others
 
 
@@ -309,34 +273,6 @@ def test_a_spin_lock_guards_plain_data(stream):
     lock, counters = stream.run(under_a_spin_lock, np.zeros(1, np.int32), np.zeros(5, np.int64), grid=50, block=32)
     assert counters.tolist() == [150 * (i + 1) for i in range(5)]
     assert lock.tolist() == [0]
-
-
-@device.func
-def lock_ticket(line, current):
-    mine = line.add(1, "relaxed", "device")
-    while True:
-        now = current.load("acquire", "device")
-        if now == mine:
-            break
-        current.wait(now, "acquire", "device")
-
-
-@device.kernel
-def under_a_ticket_lock(tickets, log):
-    line, current = device.atomic_ref(tickets, 0), device.atomic_ref(tickets, 32)
-    if device.thread_idx.x == 0:
-        lock_ticket(line, current)
-        log[0] += 1
-        log[log[0]] = device.block_idx.x
-        current.add(1, "release", "device")
-        current.notify_all()
-
-
-def test_a_ticket_lock_lets_each_block_in_once(stream):
-    tickets, log = stream.array(np.zeros(33, np.uint32)), stream.array(np.zeros(101, np.int32))
-    stream.launch(under_a_ticket_lock, tickets, log, grid=100, block=64)
-    assert sorted(stream.numpy(log)[1:].tolist()) == [*range(100)]
-    assert stream.numpy(tickets)[[0, 32]].tolist() == [100, 100]
 
 
 @device.kernel
@@ -444,8 +380,7 @@ def test_ptx_of_every_order_and_scope(name, space):
     assert accesses(ptx_of([line for *_, line in listed], space, name)) == right
 
 
-@pytest.mark.parametrize("space", [*SPACES])
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name, space", thinned(NUMBERS, SPACES, one_in=2))
 def test_ptx_of_updates_whose_result_nobody_wants(name, space):
     """They do not wait for it, unless what follows waits for them; every assembler takes them."""
     listed = [*calls([m for m in NATIVE[name] if m in CHANGES], PTX_SCOPES)]
@@ -647,21 +582,6 @@ def test_orders_may_be_any_constant_expressions(stream):
     assert stream.numpy(cells).tolist() == [64]
     found = accesses(compiled(k, array("int32")))
     assert found == ["red.relaxed.cta.global.add.u32", "atom.acq_rel.gpu.global.add.u32"]
-
-
-def test_only_numbers_that_something_reads_are_waited_for(stream):
-    @device.kernel
-    def k(cells, before):
-        i = device.thread_idx.x
-        device.atomic_ref(cells, 0).add(1, "relaxed")
-        before[i] = device.atomic_ref(cells, 1).add(1, "relaxed")
-
-    cells, before = stream.array(np.zeros(2, np.int32)), stream.array(np.zeros(32, np.int32))
-    stream.launch(k, cells, before, grid=1, block=32)
-    assert stream.numpy(cells).tolist() == [32, 32]
-    assert sorted(stream.numpy(before).tolist()) == [*range(32)]
-    found = accesses(compiled(k, array("int32"), array("int32")))
-    assert [each.partition(".")[0] for each in found] == ["red", "atom"]
 
 
 @pytest.mark.parametrize(

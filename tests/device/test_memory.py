@@ -44,31 +44,6 @@ def test_each_thread_has_its_own(stream):
     assert out.tolist() == [int(f"{value:010d}"[::-1]) for value in x.tolist()]
 
 
-@device.kernel
-def keeps(out):
-    i = device.tid(1)
-    mine = device.local_array(7, np.int32)
-    other = device.local_array((2, 3), np.int64, "F")
-    for j in range(7):
-        mine[j] = 100 * i + j
-    for row in range(2):
-        for column in range(3):
-            other[row, column] = 10 * row + column
-    device.syncthreads()
-    total = np.int64(0)
-    for j in range(7):
-        total += mine[j]
-        device.syncthreads()
-    other[1, -1] += i
-    device.syncthreads()
-    out[i] = total * 1000 + other[1, 2]
-
-
-def test_it_lives_across_barriers(stream):
-    out = stream.run(keeps, poison(300, np.int64), grid=3, block=100)
-    assert out.tolist() == [(700 * i + 21) * 1000 + 12 + i for i in range(300)]
-
-
 @pytest.mark.parametrize(("name", "order"), thinned(NUMBERS, ["C", "F"], one_in=2))
 def test_types_and_orders(stream, name, order):
     @device.kernel
@@ -89,85 +64,6 @@ def test_types_and_orders(stream, name, order):
     assert np.array_equal(stream.numpy(out), x)
 
 
-@pytest.mark.parametrize("align", [1, 8, 16, 64, 128, 512])
-@pytest.mark.parametrize("waits", [False, True])
-def test_alignment_keeps_arrays_apart(stream, align, waits):
-    source = """
-        @device.kernel
-        def k(out, n):
-            i = device.tid(1)
-            a = device.local_array(5, np.uint8, align=ALIGN)
-            b = device.local_array(3, np.float64, align=ALIGN)
-            c = device.local_array(5, np.uint8, align=ALIGN)
-            for j in range(n):
-                a[j % 5] = j
-                b[j % 3] = j + i
-                c[j % 5] = 100 + j
-            WAIT
-            total = 0.0
-            for j in range(n):
-                total += a[j % 5] + b[j % 3] * 1000 + c[j % 5]
-            out[i] = total
-    """
-    text = source.replace("WAIT", "device.syncthreads()" if waits else "pass")
-    out = stream.run(define(text, file=f"<align {waits}>", ALIGN=align), poison(64, np.float64), 15, block=64)
-    steps = [[j % 5 + 10, j % 3 + 12, j % 5 + 110] for j in range(15)]
-    assert out.tolist() == [sum(a + (b + i) * 1000 + c for a, b, c in steps) for i in range(64)]
-
-
-@device.func
-def fill(a, value):
-    for i in range(len(a)):
-        a[i] = value + i
-    return a
-
-
-@device.func
-def sum_of(value):
-    a = device.local_array(4, np.int32)
-    fill(a, value)
-    device.syncthreads()
-    total = 0
-    for i in range(len(a)):
-        total += a[i]
-    return total
-
-
-@device.kernel
-def calls(out):
-    i = device.tid(1)
-    a = device.local_array(4, np.int32)
-    b = fill(a, i)
-    first = sum_of(10 * i)
-    second = sum_of(100 * i)
-    out[i, 0] = b[3] + a[0]
-    out[i, 1] = first
-    out[i, 2] = second
-
-
-def test_each_call_has_its_own_and_may_get_its_callers(stream):
-    out = stream.run(calls, poison((64, 3), np.int32), grid=2, block=32)
-    assert out.tolist() == [[2 * i + 3, 40 * i + 6, 400 * i + 6] for i in range(64)]
-
-
-@device.func
-def depth(n):
-    a = device.local_array(2, np.int32)
-    a[0] = n
-    below = depth(n - 1) if n > 0 else 0
-    return a[0] + below
-
-
-def test_recursion_has_one_for_each_call(stream):
-    @device.kernel
-    def k(out):
-        out[device.tid(1)] = depth(device.tid(1))
-
-    out = stream.empty(20, np.int32)
-    stream.launch(k, out, grid=1, block=20)
-    assert stream.numpy(out).tolist() == [n * (n + 1) // 2 for n in range(20)]
-
-
 @device.func
 def bump(i, value):
     counts = device.shared_array(32, np.int32)
@@ -175,11 +71,6 @@ def bump(i, value):
         counts[i] = 0
     counts[i] += value
     return counts
-
-
-@device.func
-def sized(n: device.ConstExpr):
-    return device.shared_array(n, np.int32)
 
 
 def test_calls_of_a_function_with_other_constants_share_its_shared_array(stream):
@@ -202,36 +93,6 @@ def test_calls_of_a_function_with_other_constants_share_its_shared_array(stream)
     assert stream.numpy(out).tolist() == [10] * 32
     text = str(compiled(k, array(np.int32)))
     assert len(re.findall(r"^\s*\.shared .*;$", text, re.MULTILINE)) == 1
-
-
-def test_types_and_constant_expressions_make_shared_arrays_of_their_own(stream):
-    @device.kernel
-    def k(out):
-        i = device.thread_idx.x
-        a, b, c = sized(32), sized(64), sized(32)
-        a[i] = 1
-        b[i] = 2
-        out[i] = len(b) * 100 + c[i] * 10 + b[i]
-
-    out = stream.empty(32, np.int32)
-    stream.launch(k, out, grid=1, block=32)
-    assert stream.numpy(out).tolist() == [6412] * 32
-
-
-def test_none_and_many_elements(stream):
-    @device.kernel
-    def k(out):
-        nothing = device.local_array(0, np.int32)
-        point = device.local_array((), np.float64)
-        point[()] = 2.5
-        big = device.local_array(3000, np.int16)
-        for i in range(3000):
-            big[i] = i
-        out[0] = len(nothing) + point[()] + big[2999] + big.ndim + len(big)
-
-    out = stream.empty(1, np.float64)
-    stream.launch(k, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [2.5 + 2999 + 1 + 3000]
 
 
 def test_ptx_of_local_arrays():
@@ -281,18 +142,6 @@ def test_dynamic_shared_memory(stream, size):
     assert out.tolist() == [*(j % 251 for j in reversed(range(size))), -2, 5]
 
 
-def test_it_is_empty_unless_asked_for(stream):
-    @device.kernel
-    def k(out):
-        a = device.dynamic_shared_array()
-        out[0] = len(a)
-        out[1] = a.shape[0] + a.ndim + a.size
-
-    out = stream.empty(2, np.int64)
-    stream.launch(k, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [0, 1]
-
-
 def test_more_than_a_block_has_is_refused(stream):
     out = stream.empty(1, np.int32)
     with pytest.raises(device.LaunchError, match="exceeds the limit of"):
@@ -305,7 +154,7 @@ def test_ptx_of_dynamic_shared_memory():
     assert "%dynamic_smem_size" in text
     assert "st.shared" in text
     compiled(turn_around, array(np.int32), output="cubin")
-    assert "dynamic_shared" not in str(compiled(calls, array(np.int32, 2)))
+    assert "dynamic_shared" not in str(compiled(reverse_digits, array(np.int64), array(np.int64)))
 
 
 # Errors
@@ -422,20 +271,6 @@ def test_a_local_array_cannot_leave_its_function():
 def test_a_local_array_that_no_thread_has_room_for():
     text = refusal("@device.kernel\ndef k(out):\n    a = device.local_array((1 << 16) + 1, np.float64)\n")
     assert "a local array has 524296 bytes; the limit is 524288 per thread" in text
-
-
-def test_the_type_of_an_array_may_be_made_where_it_is_used(stream):
-    @device.kernel
-    def k(out):
-        tile = device.shared_array(3, device.numpy_dtype(device.float32x2))
-        few = device.local_array(3, device.align(device.int16, 16))
-        few[1] = 7
-        tile[1] = device.float32x2(1, 2)
-        out[0] = tile[1].y + few[1]
-
-    out = stream.empty(1)
-    stream.launch(k, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [9]
 
 
 def test_dynamic_shared_memory_takes_no_arguments():

@@ -1,4 +1,4 @@
-"""Barriers of a block, with and without predicates, on each stream against NumPy."""
+"""Barriers of a block: threads that return, deadlocks, PTX. programs/warps.txt has what they compute."""
 
 import re
 
@@ -9,97 +9,6 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import KernelError
-
-BLOCKS = [(1,), (7,), (32,), (33,), (256,), (1024,), (8, 4, 3), (5, 7, 3)]
-
-
-@device.kernel
-def reductions(out, x):
-    tx, ty, tz = device.tid(3)
-    i = tx + device.block_dim.x * (ty + device.block_dim.y * tz)
-    block = device.block_idx.x
-    thread = device.thread_idx.x + device.block_dim.x * (device.thread_idx.y + device.block_dim.y * device.thread_idx.z)
-    value = x[block, thread]
-    out[block, thread, 0] = device.syncthreads_count(value != 0)
-    out[block, thread, 1] = device.syncthreads_and(value != 0)
-    out[block, thread, 2] = device.syncthreads_or(value != 0)
-    out[block, thread, 3] = i * 0
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_barriers_count_and_join(stream, block):
-    count = int(np.prod(block))
-    rng = np.random.default_rng(2)
-    x = np.zeros((5, count), np.int8)
-    x[1] = 3
-    x[2, count - 1] = 1
-    x[3] = 1
-    x[3, 0] = 0
-    x[4] = rng.integers(0, 2, count)
-    out, _ = stream.run(reductions, poison((5, count, 4), np.int32), x, grid=5, block=block)
-    true = (x != 0).sum(axis=1)
-    expected = np.stack([true, true == count, true > 0, 0 * true], axis=1)
-    assert (out == expected[:, None, :]).all()
-
-
-def is_even():
-    return device.thread_idx.x % 2 == 0
-
-
-@device.func
-def is_low():
-    return device.thread_idx.x < 10
-
-
-@device.kernel
-def predicates(out, limit):
-    i = device.thread_idx.x
-    far = i + limit
-    out[i, 0] = device.syncthreads_count(is_even)
-    out[i, 1] = device.syncthreads_count(is_low)
-    out[i, 2] = device.syncthreads_count(lambda: far > 50)
-    out[i, 3] = device.syncthreads_count(pred=lambda: True)
-    out[i, 4] = device.syncthreads_count(False)
-
-    def nested():
-        return i == limit
-
-    out[i, 5] = device.syncthreads_or(nested)
-    out[i, 6] = device.syncthreads_and(nested)
-    out[i, 7] = device.syncthreads_count(lambda: i & 3)
-
-
-def test_predicates_are_functions_without_parameters(stream):
-    out = stream.run(predicates, poison((70, 8), np.int32), 7, block=70)
-    i = np.arange(70)
-    expected = [35, 10, (i + 7 > 50).sum(), 70, 0, True, False, (i % 4 != 0).sum()]
-    assert (out == expected).all()
-
-
-@device.kernel
-def shared_after_reduction(out, turns):
-    i = device.thread_idx.x
-    n = device.block_dim.x
-    tile = device.shared_array(256, device.int32)
-    tile[i] = i
-    total = 0
-    for turn in range(turns):
-        total += device.syncthreads_count(lambda: tile[i] % 3 == turn % 3)  # noqa: B023
-        value = tile[(i + 1) % n]
-        device.syncthreads()
-        tile[i] = value
-        if device.syncthreads_or(tile[i] < 0):
-            break
-    out[i, 0] = total
-    out[i, 1] = tile[i]
-
-
-@pytest.mark.parametrize("threads", [32, 100, 256])
-def test_a_barrier_with_a_predicate_orders_memory(stream, threads):
-    out = stream.run(shared_after_reduction, poison((threads, 2), np.int32), 5, block=threads)
-    i = np.arange(threads)
-    total = sum((i % 3 == turn % 3).sum() for turn in range(5))
-    assert (out == np.stack([np.full(threads, total), (i + 5) % threads], axis=1)).all()
 
 
 @device.kernel

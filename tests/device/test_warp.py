@@ -1,4 +1,6 @@
-"""Threads of a warp: positions, masks, votes, shuffles, matches, `syncwarp`, on each stream against NumPy.
+"""Threads of a warp: shuffles and matches of every type, and what is refused or reported.
+
+See also programs/warps.txt.
 
 Kernels are valid CUDA programs; what reports deadlock runs on the CPU alone.
 """
@@ -17,7 +19,6 @@ ALL = 0xFFFFFFFF
 LANES = np.arange(32)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 DTYPES = (np.bool_, *INTEGERS, np.float16, np.float32, np.float64)
-BLOCKS = [(1,), (31,), (32,), (33,), (256,), (1024,), (8, 4, 3), (5, 7, 3), (2, 2, 64)]
 
 
 def sample(dtype, count, seed=0):
@@ -35,29 +36,6 @@ def sample(dtype, count, seed=0):
 def signed(bits):
     """The int32 with these bits."""
     return np.asarray(bits, np.uint64).astype(np.uint32).view(np.int32)
-
-
-# Positions
-
-
-@device.kernel
-def positions(out, linear):
-    x, y, z = device.tid(3)
-    i = x + device.block_dim.x * (y + device.block_dim.y * z)
-    out[i, 0] = device.lane_id
-    out[i, 1] = len(device.local_array(device.warp_size, device.int8))  # a constant expression
-    out[i, 2] = device.lanemask_lt()
-    linear[i] = device.lane_id + 1 == device.warp_size
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_lane_id_and_lanemask_follow_the_linear_thread(stream, block):
-    count = int(np.prod(block))
-    out, last = stream.run(positions, poison((count, 3), np.int32), poison(count, np.bool_), block=block)
-    lane = np.arange(count) % 32
-    expected = np.stack([lane, np.full(count, 32), (1 << lane) - 1], axis=1)
-    assert (out == expected).all()
-    assert (last == (lane == 31)).all()
 
 
 # Shuffles
@@ -225,38 +203,6 @@ def test_lanes(stream, function, arguments, columns):
     assert (stream.numpy(out) == (signed(expected) if function in IS_MASK else expected)).all()
 
 
-# Masks
-
-
-@pytest.mark.parametrize("mask", [-1, np.int32(-1), np.uint32(ALL), np.int64(-1), np.int64(ALL), np.uint64(ALL)])
-def test_any_integer_with_the_bits_is_a_mask(stream, mask):
-    values = sample(np.int32, 32)
-    out, _ = stream.run(shuffles, poison((4, 32), np.int32), values, mask, 5, block=32)
-    assert (out[3] == values[LANES ^ 5]).all()
-
-
-# Votes
-
-
-@device.kernel
-def votes(out, x, mask):
-    i = device.tid(1)
-    out[i, 0] = device.all_sync(mask, x[i] != 0)
-    out[i, 1] = device.any_sync(mask, x[i] != 0)
-    out[i, 2] = device.eq_sync(mask, x[i] != 0)
-    out[i, 3] = device.ballot_sync(mask, x[i] != 0)
-
-
-@pytest.mark.parametrize("bits", [0, ALL, 1, 1 << 31, 0x7FFFFFFF, 0x0F0F0F0F])
-def test_votes(stream, bits):
-    values = (bits >> LANES & 1).astype(np.int8)
-    out = stream.empty((64, 4), np.int32)
-    stream.launch(votes, out, stream.array(np.concatenate([values, 1 - values])), np.uint32(ALL), grid=1, block=64)
-    found = stream.numpy(out).view(np.uint32)
-    for warp, ballot in ((found[:32], bits), (found[32:], ~bits & ALL)):
-        assert (warp == np.array([ballot == ALL, ballot != 0, ballot in (0, ALL), ballot], np.uint32)).all()
-
-
 # Matches
 
 
@@ -291,57 +237,6 @@ def test_matches_of_every_type(stream, dtype):
 
 
 @device.kernel
-def disjoint_groups(out, x):
-    i = device.tid(1)
-    lane = device.lane_id
-    total = x[i]
-    if lane % 2 == 0:
-        for step in (16, 8, 4, 2):
-            total += device.shfl_xor_sync(0x55555555, total, step)
-    elif lane < 16:
-        total += device.shfl_xor_sync(0x0000AAAA, total, 2)
-        total += device.shfl_xor_sync(0x0000AAAA, total, 4)
-    else:
-        total = device.shfl_sync(0xAAAA0000, total, 17)
-    out[i] = total
-
-
-def test_disjoint_groups_of_a_warp_go_their_own_ways(stream):
-    x = sample(np.int32, 128)
-    out, _ = stream.run(disjoint_groups, poison(128, np.int32), x, grid=2, block=64)
-    for warp in range(4):
-        mine = x[32 * warp : 32 * warp + 32]
-        expected = np.empty(32, np.int32)
-        expected[::2] = mine[::2].sum(dtype=np.int32)
-        for lane in range(1, 16, 2):
-            group = [lane, lane ^ 2, lane ^ 4, lane ^ 6]
-            expected[lane] = mine[group].sum(dtype=np.int32)
-        expected[17::2] = mine[17]
-        assert (out[32 * warp : 32 * warp + 32] == expected).all()
-
-
-@device.kernel
-def groups_of_their_own_length(out):
-    lane = device.lane_id
-    group = lane // 8
-    mask = device.WarpMask(0xFF) if group == 0 else device.WarpMask(0xFF << 8)
-    if group == 2:
-        mask = device.WarpMask(0xFF << 16)
-    if group == 3:
-        mask = device.WarpMask(0xFF000000)
-    value = lane
-    for _ in range(group * 3 + 1):
-        value = device.shfl_sync(mask, value, group * 8 + (lane + 1) % 8)
-    out[lane] = value
-
-
-def test_groups_may_take_different_numbers_of_turns(stream):
-    out = stream.run(groups_of_their_own_length, poison(32, np.int32), block=32)
-    group = LANES // 8
-    assert (out == group * 8 + (LANES + group * 3 + 1) % 8).all()
-
-
-@device.kernel
 def partial_warp(out, x):
     i = device.tid(1)
     mask = device.uint32(ALL) if i < 32 else device.uint32(0x7F)
@@ -369,30 +264,6 @@ def test_a_partial_warp(stream):
 
 
 @device.kernel
-def returned(out, limit):
-    i = device.tid(1)
-    lane = device.lane_id
-    if lane >= limit:
-        return
-    out[i, 0] = device.ballot_sync(ALL, True)
-    out[i, 1] = device.shfl_sync(ALL, lane * 3, 0)
-    out[i, 2] = device.all_sync(ALL, lane < limit)
-    device.syncwarp(ALL)
-    out[i, 3] = device.match_any_sync(ALL, 7)
-
-
-@pytest.mark.parametrize("limit", [1, 16, 31])
-def test_lanes_that_have_returned_do_not_count(stream, limit):
-    out = stream.empty((64, 4), np.int32)
-    before = stream.numpy(out).copy()
-    stream.launch(returned, out, limit, grid=1, block=64)
-    lane = np.arange(64) % 32
-    found = stream.numpy(out)
-    assert (found[lane >= limit] == before[lane >= limit]).all()
-    assert (found[lane < limit] == signed([(1 << limit) - 1, 0, 1, (1 << limit) - 1])).all()
-
-
-@device.kernel
 def active(out, limit):
     i = device.tid(1)
     out[i, 0] = device.activemask()
@@ -413,85 +284,6 @@ def test_activemask_names_lanes_that_come_together(stream, limit):
         assert branch & ~side == 0
         if stream.kind == "cpu":
             assert branch == side
-
-
-# Orders
-
-
-@device.kernel
-def rotate_by_syncwarp(out, turns):
-    i = device.tid(1)
-    lane = device.lane_id
-    first = i - lane
-    ring = device.shared_array(96, device.int32)
-    ring[i] = i
-    device.syncwarp(ALL)
-    for _ in range(turns):
-        mine = ring[first + (lane + 1) % 32]
-        device.syncwarp(ALL)
-        ring[i] = mine
-        device.syncwarp(ALL)
-    out[i] = ring[i]
-
-
-def test_syncwarp_orders_shared_memory(stream):
-    out = stream.run(rotate_by_syncwarp, poison(96, np.int32), 11, block=96)
-    i = np.arange(96)
-    assert (out == i // 32 * 32 + (i + 11) % 32).all()
-
-
-@device.kernel
-def syncwarp_in_both_branches(out):
-    lane = device.lane_id
-    tile = device.shared_array(32, device.int32)
-    tile[lane] = lane
-    if lane < 16:
-        device.syncwarp(ALL)
-        out[lane] = tile[31 - lane]
-    else:
-        device.syncwarp(ALL)
-        out[lane] = tile[31 - lane] + 100
-
-
-def test_syncwarp_meets_from_different_places(stream):
-    out = stream.run(syncwarp_in_both_branches, poison(32, np.int32), block=32)
-    assert (out == 31 - LANES + 100 * (LANES >= 16)).all()
-
-
-@device.kernel
-def opaque(out, x, always):
-    i = device.tid(1)
-    value = x[i]
-    if always[i] > 0:
-        value = device.shfl_xor_sync(ALL, value, 16)
-    device.syncthreads()
-    if always[63 - i] > 0:
-        value = device.shfl_down_sync(ALL, value, 1)
-    if always[0] > 0:
-        device.syncthreads()
-        value += device.any_sync(ALL, value > 0)
-    out[i] = value
-
-
-def test_branches_that_are_always_taken_change_nothing(stream):
-    x = np.arange(64, dtype=np.int32) - 40
-    out, _, _ = stream.run(opaque, poison(64, np.int32), x, np.ones(64, np.int32), block=64)
-    expected = x.reshape(2, 32)[:, LANES ^ 16]
-    expected = expected[:, np.minimum(LANES + 1, 31)]
-    assert (out.reshape(2, 32) == expected + (expected > 0).any(axis=1, keepdims=True)).all()
-
-
-@device.kernel
-def in_three_dimensions(out):
-    x, y, z = device.tid(3)
-    out[z, y, x] = device.shfl_xor_sync(ALL, x + 10 * y + 100 * z, 1)
-
-
-def test_lanes_run_along_x_first(stream):
-    out = stream.run(in_three_dimensions, poison((4, 4, 6), np.int32), block=(6, 4, 4))
-    z, y, x = np.indices((4, 4, 6))
-    flat = (x + 10 * y + 100 * z).reshape(-1)
-    assert (out.reshape(-1) == flat[np.arange(96) ^ 1]).all()
 
 
 # What is wrong
@@ -545,19 +337,6 @@ def test_reductions_need_sm_80():
     for type, instruction in ((np.int32, "redux.sync.max.s32"), (np.uint8, "redux.sync.max.u32")):
         text = device.compile(kernel, np.zeros(32, type), target="sm_80", output="ptx").code
         assert text.count(instruction) == 1
-
-
-def test_types_of_masks(stream):
-    @device.kernel
-    def k(out):
-        lanes = (device.activemask(), device.lanemask_lt(), device.ballot_sync(-1, True), ~device.WarpMask(), 1)
-        for i, mask in enumerate(lanes):
-            out[i] = isinstance(mask, device.WarpMask) + 2 * isinstance(mask, device.int32)
-        out[5] = device.WarpMask()
-
-    out = stream.empty(6, np.int32)
-    stream.launch(k, out, grid=1, block=32)
-    assert stream.numpy(out).tolist() == [3, 3, 3, 3, 0, 0]
 
 
 def test_warp_mask_is_an_int32():
@@ -619,22 +398,6 @@ def different_masks(x):
 def test_lanes_with_different_masks_do_not_meet():
     report = report_of(different_masks, 3, np.zeros(3, np.int32))
     assert "deadlock in block (0, 0, 0): threads (0..2, 0, 0) wait at" in report
-
-
-@device.kernel
-def one_warp_without_the_other(x):
-    i = device.tid(1)
-    if i < 32:
-        for _ in range(100):
-            x[i] = device.shfl_xor_sync(ALL, x[i], 1)
-    device.syncthreads()
-    if i >= 32:
-        x[i] = device.shfl_xor_sync(ALL, x[i - 32], 1)
-
-
-def test_warps_do_not_wait_for_each_other(stream):
-    x = stream.run(one_warp_without_the_other, np.arange(64, dtype=np.int32), block=64)
-    assert (x == np.concatenate([LANES, LANES ^ 1])).all()
 
 
 # PTX

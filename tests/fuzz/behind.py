@@ -63,13 +63,12 @@ class Behind(Case):
     """Some branches and loops, and what is at indices in them. `exact` numbers cannot overflow."""
 
     kind = "behind"
-    at_once = 2
 
     def __init__(self, number: int, rows: tuple[str, ...] = ()) -> None:
         super().__init__(number)
         choose = random.Random(f"behind {number}")
         self.exact = choose.random() < 0.8
-        self.rows = rows or tuple(_row(choose, sign) for sign in SIGNS)
+        self.rows = rows or tuple(_row(choose, sign) for sign in 2 * SIGNS)
 
     def source(self) -> str:
         lines = ["def f(x, n, k, m):", "    found = 0"]

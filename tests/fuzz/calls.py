@@ -1,12 +1,10 @@
 """Functions of numbers: for which types they are, of what result, what they compute, and how they are written.
 
 CALLS["popc"]        a function of one number whose result the rules settle to the last bit
-NEAR["math.sin"]     one whose result may be off by a little: it is only ever stored
 """
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -212,69 +210,4 @@ CALLS: dict[str, Call] = {
     "np.trunc": Call(is_float, _same, _whole(math.trunc), ("np.trunc({})",)),
     "np.rint": Call(is_float, _same, _whole(round), ("np.rint({})",)),
     "gcd": Call(lambda a, b: is_integral(a) and a == b, lambda a, b: a, _gcd, ("math.gcd({}, {})",), 2),
-}
-
-# Functions whose last bits are the library's
-
-
-def tolerance(type: Type) -> float:
-    """How far such a result may be off, relatively: a few units in the last place, one of a narrow float."""
-    return {"float": 2e-6, "float32": 2e-6, "float64": 1e-13, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(
-        type, 2.0 ** -{"float8e4m3": 3, "float8e5m2": 2}.get(type, 17)
-    )
-
-
-def _near(function: Callable[..., float]) -> Callable[..., Any]:
-    """A function of doubles for arguments at which it is well conditioned; what is not settled there is left open."""
-
-    def compute(type: Type, *values: Any) -> Any:
-        given = [convert(type, value) for value in values]
-        if not all(2.0**-6 <= abs(x) <= 30 or x == 0 for x in given):
-            return UNSPECIFIED
-        try:
-            found = function(*given)
-        except (ValueError, ZeroDivisionError):
-            return UNSPECIFIED
-        most = 2.0**14 if reference.bits(type) == 16 else 2.0**6 if reference.bits(type) == 8 else 2.0**100
-        if isinstance(found, complex) or not 2.0**-5 < abs(found) < most:
-            return UNSPECIFIED
-        return reference.round_to(type, found)
-
-    return compute
-
-
-NEAR: dict[str, tuple[Callable[..., Any], int]] = {
-    **{
-        f"math.{name}": (_near(getattr(math, name)), 1)
-        for name in (
-            "sin", "cos", "tan", "exp", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh", "tanh", "asin", "acos",
-            "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "cbrt", "exp2", "degrees", "radians",
-        )
-    },
-    **{f"math.{name}": (_near(getattr(math, name)), 2) for name in ("atan2", "pow", "hypot")},
-    "**": (_near(lambda x, y: x**y), 2),
-}  # fmt: skip
-NEAR["device.cbrt"] = NEAR["math.cbrt"]
-NEAR["math.gamma"] = (_near(lambda x: math.gamma(x) if x > 0.5 else math.log(-1)), 1)
-NEAR["math.lgamma"] = (_near(lambda x: math.lgamma(x) if x > 2.5 else math.log(-1)), 1)
-
-NEAR_OF_INTEGERS = tuple(
-    name for name in NEAR if name.startswith("math") and name[5:] not in ("asin", "acos", "atanh", "erfc")
-)
-"""Those that are well conditioned at small integers from 1 on."""
-
-LEAST = {
-    "math.acosh": 1.25, "math.log": 1.25, "math.log2": 1.25, "math.log10": 1.25, "math.gamma": 1.25, "math.lgamma": 3.0,
-    "math.pow": 1.25, "**": 1.25, "math.radians": 3.0,
-}  # fmt: skip
-"""From where on a function takes numbers, and has a result that is no matter of a few digits; others from near 0 on."""
-
-NEAR_COMPLEX: dict[str, tuple[Callable[..., complex], int]] = {
-    "abs": (abs, 1),
-    "/": (lambda x, y: x / y, 2),
-    "**": (lambda x, y: x**y, 2),
-    "cmath.exp": (cmath.exp, 1),
-    "cmath.sqrt": (cmath.sqrt, 1),
-    "cmath.sin": (cmath.sin, 1),
-    "cmath.log": (cmath.log, 1),
 }

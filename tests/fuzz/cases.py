@@ -32,8 +32,6 @@ class Case(ABC):
     kind: ClassVar[str]
     everywhere: ClassVar[bool] = False
     """Whether it is tried on each stream, and not on the CPU alone."""
-    at_once: ClassVar[int] = 1
-    """How many of them count as one, since they are quick."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -53,26 +51,6 @@ class Case(ABC):
     def constructs(self) -> Counter[str]:
         """As programs count what is in them."""
         return Counter({self.kind: 1})
-
-
-class Several(Case):
-    """Some quick cases of one kind."""
-
-    def __init__(self, number: int, cases: Sequence[Case]) -> None:
-        super().__init__(number)
-        self.cases, self.kind, self.everywhere = tuple(cases), cases[0].kind, cases[0].everywhere  # type: ignore[misc]
-
-    def source(self) -> str:
-        return "\n".join(case.source() for case in self.cases)
-
-    def attempt(self, stream: device.Stream) -> str | None:
-        return next(filter(None, (case.attempt(stream) for case in self.cases)), None)
-
-    def smaller(self) -> Iterator[Case]:
-        return iter(self.cases)
-
-    def constructs(self) -> Counter[str]:
-        return Counter({self.kind: len(self.cases)})
 
 
 def due(number: int, table: Sequence[T], count: int) -> list[T]:

@@ -5,15 +5,14 @@ binary(maker, "+", a, b)        a + b, kept clear of what the rules leave open w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import reference
-from reference import INTEGERS, REALS, convert, is_complex, is_float, part, promote, result_type, unary_type
+from reference import INTEGERS, REALS, convert, is_complex, is_float, promote, result_type, unary_type
 
-from fuzz.calls import CALLS, LEAST, NEAR, NEAR_COMPLEX, NEAR_OF_INTEGERS, float_of, tolerance
+from fuzz.calls import CALLS
 from fuzz.control import joined
 from fuzz.maker import COMMON, COMMON_REALS, Maker
 from fuzz.programs import BLOCKS, THREADS, Expression, Type, cast
@@ -311,69 +310,3 @@ def some_view(make: Maker, type: Type, depth: int) -> Expression | None:
     if type not in reference.EVERY or not viewable(source, type):
         return None
     return view(make, source, type, make.expression(source, depth - 1))
-
-
-def in_domain(make: Maker, name: str, type: Type) -> Expression:
-    """An argument for a function of `NEAR`: one of eight numbers from where its domain begins."""
-    if not is_float(type):
-        return make.masked("|", make.masked("&", make.expression(type, 1), 7), math.ceil(LEAST.get(name, 1.0)))
-    least = LEAST.get(name, 0.0625)
-    step = 0.0625 if least < 1 else 0.25
-    eighth = make.masked("&", make.expression(make.pick(("int16", "uint8", "int")), 1), 7)
-
-    def compute(k: int) -> float:
-        scaled = reference.binary("*", type, convert(type, k), "float", step)
-        return float(reference.binary("+", type, scaled, "float", least))
-
-    text = f"({{}} * {step} + {least})"
-    return Expression(type, text, (make.convert_to(type, eighth),), compute)
-
-
-def near(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
-    """A function whose result is only nearly settled, in the float of its operands."""
-    compute, arity = NEAR[name]
-    type = operands[0].type
-    if is_complex(type) or len(operands) != arity or any(each.type != type for each in operands):
-        return None
-    if not is_float(type):
-        return _near_of_integers(make, name, operands)
-    make.rows.add((name, type, "near"))
-    text = (
-        f"({{}} {name} {{}})" if arity == 2 and not name.startswith("math") else f"{name}({', '.join(['{}'] * arity)})"
-    )
-    return Expression(
-        type, text, tuple(operands), lambda *v: compute(type, *v), tolerance=tolerance(type), kind=f"near {name}"
-    )
-
-
-def _near_of_integers(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
-    """The same of integers, in the float that they become."""
-    compute, _ = NEAR[name]
-    of = operands[0].type
-    if name not in NEAR_OF_INTEGERS:
-        return None
-    type = float_of(of)
-    make.rows.add((name, of, "near"))
-    text = f"{name}({', '.join(['{}'] * len(operands))})"
-    return Expression(
-        type, text, tuple(operands), lambda *v: compute(type, *v), tolerance=tolerance(type), kind=f"near {name}"
-    )
-
-
-def near_complex(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
-    """The same of complex numbers."""
-    function, arity = NEAR_COMPLEX[name]
-    type = operands[0].type
-    if not is_complex(type) or len(operands) != arity:
-        return None
-    make.rows.add((name, type, "near"))
-    text = {"/": "({} / {})", "**": "({} ** {})"}.get(name, f"{name}({{}})")
-    result = part(type) if name == "abs" else type
-
-    def compute(*values: complex) -> Any:
-        given = [convert(type, value) for value in values]
-        if not all(0.1 < abs(z) < 8 and abs(z.real) > 0.1 and abs(z.imag) > 0.1 for z in given):
-            return reference.UNSPECIFIED
-        return convert(result, function(*given))
-
-    return Expression(result, text, tuple(operands), compute, tolerance=16 * tolerance(part(type)), kind=f"near {name}")

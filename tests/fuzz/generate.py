@@ -21,7 +21,7 @@ from fuzz.kinds import case
 from fuzz.maker import ARRAYS, LENGTH, Maker, Tables
 from fuzz.places import places
 from fuzz.programs import THREADS, Expression, Open, Program, Statement, parts, variable
-from fuzz.sweep import ALONE, STORED, TOGETHER, Row, of_row, stored_row
+from fuzz.sweep import ALONE, TOGETHER, Row, of_row
 
 SLOTS = 9
 PER_PROGRAM = 7
@@ -115,7 +115,7 @@ def program(number: int, given: dict[str, list[Any]]) -> Program | Case:
         return case(number - number % 10**9 + at)
     alone = [ALONE[(at * PER_PROGRAM + k) % len(ALONE)] for k in range(2 if meets else PER_PROGRAM)]
     together = [TOGETHER[(at * 3 + k) % len(TOGETHER)] for k in range(3)] if meets else []
-    return of_rows(number, given, alone, together, [STORED[at % len(STORED)]])
+    return of_rows(number, given, alone, together)
 
 
 def of_rows(
@@ -123,10 +123,9 @@ def of_rows(
     given: dict[str, list[Any]],
     alone: Sequence[Row],
     meeting: Sequence[Row],
-    near: Sequence[Row],
     others: bool = True,
 ) -> Program:
-    """A program that begins with these rows, goes on with `others`, and stores what is nearly settled."""
+    """A program that begins with these rows, and goes on with `others`."""
     make = Maker(number, given, TABLES)
     for _ in range(make.random.randint(0, 2)):
         try:
@@ -144,32 +143,17 @@ def of_rows(
         make.try_add(body, lambda: make.statement(2))
     if others and meeting and make.chance(0.3):
         make.try_add(body, lambda: together.in_a_loop(make))
-    stores = _stores(make, swept, near)
+    stores = _stores(make, swept)
     return Program(number, tuple(body), stores, tuple(make.functions), frozenset(make.rows))
 
 
-def _nearly(make: Maker, row: Row) -> Expression | None:
-    """An expression of a row of `STORED` that is well conditioned for all threads."""
-    for _ in range(8):
-        found = stored_row(make, row)
-        try:
-            if found is not None:
-                for thread in make.threads:
-                    found.value(thread)
-                return found
-        except (Open, OverflowError, KeyError, IndexError):
-            continue
-    return None
-
-
-def _stores(make: Maker, swept: Sequence[str], near: Sequence[Row]) -> tuple[Expression, ...]:
-    """What the program shows: what is only nearly settled, the newest variables, parts of tuples, elements of arrays."""
+def _stores(make: Maker, swept: Sequence[str]) -> tuple[Expression, ...]:
+    """What the program shows: the newest variables, parts of tuples, elements of arrays."""
     shown: list[Expression] = []
-    first: list[Any] = [found for row in near if (found := _nearly(make, row)) is not None]
-    first += [name for name in swept if make.types.get(name) in EVERY]
+    first = [name for name in swept if make.types.get(name) in EVERY]
     rest = [name for name in reversed(make.types) if name not in first]
     for name in (*first, *rest):
-        todo = [name if isinstance(name, Expression) else variable(name, make.types[name])]
+        todo = [variable(name, make.types[name])]
         while todo:
             each = todo.pop()
             inside = parts(each.type)

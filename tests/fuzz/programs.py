@@ -94,8 +94,8 @@ class Expression:
     """`text` has a hole for each operand; `compute` gets their values. A `literal` is a constant of Python.
 
     `lazy` operands are not evaluated first: `compute` gets functions for all of them. With `binds` the last operand is what a
-    lambda or comprehension computes: `compute` gets first a function of the values of these variables. `tolerance` is how far
-    a result may be off, relatively: such an expression is only ever stored. `kind` is what it is counted as.
+    lambda or comprehension computes: `compute` gets first a function of the values of these variables. `kind` is what it is
+    counted as.
     """
 
     type: Type
@@ -107,7 +107,6 @@ class Expression:
     name: str = ""
     row: tuple[str, ...] = ()
     binds: tuple[tuple[str, Type], ...] = ()
-    tolerance: float = 0.0
     kind: str = ""
 
     def __str__(self) -> str:

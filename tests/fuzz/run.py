@@ -1,7 +1,6 @@
 """Compiles programs, many in one kernel, runs them, and compares with the reference.
 
-Level 0 and level 3 of LLVM's optimiser, without contraction: each must give the reference's results, to the last bit (but for
-those of mathematical functions, which must be near).
+Level 0 and level 3 of LLVM's optimiser, without contraction: each must give the reference's results, to the last bit.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
 from fuzz.machines import by_libnvvm, has_libnvvm, is_emulated
-from fuzz.programs import BLOCKS, Expression, Open, Program, indented
+from fuzz.programs import BLOCKS, Open, Program, indented
 from fuzz.tables import LISTS, STRUCTS, TABLES
 
 LEVELS = (0, 3)
@@ -264,15 +263,8 @@ def _wrong(
         base = (place * SLOTS + slot) * THREADS
         for thread in range(THREADS):
             got = found[ARRAYS.index(type)][base + thread]
-            if not agrees(store, type, got, expected[thread][slot]):
+            if not reference.same(type, got, expected[thread][slot]):
                 yield Mismatch(program, where, slot, thread, got, expected[thread][slot])
-
-
-def agrees(store: Expression, type: str, got: Any, expected: Any) -> bool:
-    """Whether a result is right, or near if that is all that is asked."""
-    if reference.same(type, got, expected):
-        return True
-    return bool(store.tolerance) and abs(got - expected) <= store.tolerance * abs(expected)
 
 
 # Making a program that fails small: without statements and parts of expressions, as long as it fails in the same way

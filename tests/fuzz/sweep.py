@@ -12,7 +12,7 @@ from reference import EVERY, EVERY_FIXED, REALS, is_complex, is_float, promote, 
 
 from fuzz import together
 from fuzz.aggregates import vector_binary
-from fuzz.calls import CALLS, NEAR, NEAR_COMPLEX, NEAR_OF_INTEGERS
+from fuzz.calls import CALLS
 from fuzz.control import If, joined
 from fuzz.expressions import (
     BINARY,
@@ -21,9 +21,6 @@ from fuzz.expressions import (
     binary,
     call,
     extreme,
-    in_domain,
-    near,
-    near_complex,
     register,
     settled,
     unary,
@@ -61,14 +58,7 @@ def _alone() -> list[Row]:
     return sorted(rows, key=str)
 
 
-def _stored() -> list[Row]:
-    """What is only ever stored: its last bits are not settled."""
-    rows: list[Row] = [(name, a, "near") for name in NEAR for a in REALS if is_float(a)]
-    rows += [(name, a, "near") for name in NEAR_OF_INTEGERS for a in ("int", "uint8", "int32", "int64")]
-    return rows + [(name, a, "near") for name in NEAR_COMPLEX for a in EVERY if is_complex(a)]
-
-
-ALONE, STORED, TOGETHER = _alone(), _stored(), list(together.ROWS)
+ALONE, TOGETHER = _alone(), list(together.ROWS)
 
 
 def of_row(make: Maker, row: Row) -> Statement | None:
@@ -104,14 +94,3 @@ def _expression(make: Maker, row: Row) -> Expression | None:
     if name in CALLS:
         return call(make, name, operands)
     return binary(make, name, *operands) if len(operands) == 2 else unary(make, name, *operands)
-
-
-def stored_row(make: Maker, row: Row) -> Expression | None:
-    """An expression with this row of `STORED`."""
-    name, type, _ = row
-    table = NEAR_COMPLEX if is_complex(type) else NEAR
-    if is_complex(type) or (is_float(type) and make.chance(0.3)):
-        operands = [make.expression(type, 1) for _ in range(table[name][1])]
-    else:
-        operands = [in_domain(make, name, type) for _ in range(table[name][1])]
-    return near_complex(make, name, operands) if is_complex(type) else near(make, name, operands)

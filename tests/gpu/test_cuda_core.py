@@ -1,15 +1,13 @@
 """Objects of cuda.core on a real GPU: streams with torch and CuPy, events, graph builders, code and memory resources."""
 
 import gc
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import LAUNCHES, target_of
 from late import COUNT, Late
+from processes import python
 
 import cuda_device as device
 from cuda_device.plugins.cpp import sources
@@ -77,7 +75,7 @@ assert not [name for name in sys.modules if name.startswith("cuda.core")]
 device.stream()
 assert "cuda.core" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=Path(__file__).parents[2])
+    python("-c", code, timeout=120)
 
 
 def test_events_measure_what_runs_between_them(late, stream):

@@ -2,14 +2,12 @@
 
 import ctypes
 import gc
-import pathlib
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 from late import COUNT, Gate, Late, launch
+from processes import python
 from test_device_array import DTYPES
 
 import cuda_device as device
@@ -380,13 +378,7 @@ def test_captures_are_left_alone(torch, late):
     assert (check == 5).all()
 
 
-def run(code, *arguments):
-    command = [sys.executable, "-c", code, str(pathlib.Path(__file__).parents[2]), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 START = """
-import sys; sys.path.insert(0, sys.argv[1])
 import numpy as np
 from cuda_device import KernelError, array, default_stream, zeros
 """
@@ -398,26 +390,24 @@ from cuda_device import KernelError, array, default_stream, zeros
 def test_the_interpreter_ends_without_noise(framework):
     if framework:
         pytest.importorskip(framework.split()[1].rstrip(";"))
-    done = run(
+    script = (
         START + "class C: pass\n"
         "x = zeros(1000); c = C(); c.me = c; c.x = zeros(5); default_stream().retain(c, x); k = x.__dlpack__()\n"
-        + framework
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python("-c", script + framework, timeout=120).stderr == ""
 
 
 def test_a_kernel_that_breaks_the_context_is_told_as_such():
-    done = run(
-        START + "sys.path.insert(0, sys.argv[1] + '/tests')\n"
-        "from late import Late\n"
+    script = (
+        START + "from late import Late\n"
         "x = zeros(4); s = default_stream()\n"
         "Late().fill(16, 1, 1, wait=0, count=1)\n"
         "for wait in (s.synchronize, x.numpy, lambda: zeros(3), lambda: s.retain(x)):\n"
         "    try: wait()\n"
-        "    except KernelError as error: print(str(error).split(':')[0])\n",
+        "    except KernelError as error: print(str(error).split(':')[0])\n"
     )
+    done = python("-c", script, timeout=120)
     assert done.stderr == ""
-    assert done.returncode == 0
     assert done.stdout.split("\n")[:-1] == ["CUDA_ERROR_ILLEGAL_ADDRESS (700)"] * 4
 
 
@@ -443,8 +433,8 @@ for call in calls:
 
 
 def test_after_a_wild_kernel_every_call_names_it_and_the_process_ends():
-    done = run(START + WILD)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = python("-c", START + WILD, timeout=120)
+    assert done.stderr == ""
     assert done.stdout.splitlines() == ["True False"] * 5
 
 

@@ -1,16 +1,16 @@
 """Litmus tests: small programs of a few threads whose orders forbid some result, run very often; and locks.
 
-A row of `TESTS` has what each thread does, and the result that the memory model of C++ forbids. The threads of one run meet
-first, so that they race. A GPU runs half a million of each; the CPU stream runs them too, on as many processors as there are.
-
-    message passing     x = 1; y.store(1, release)   |   r0 = y.load(acquire); r1 = x     never r0 == 1 and r1 == 0
+A test of litmus_tests.txt has its name, the result that the memory model of C++ forbids, and a line of what each thread does. The
+threads of one run meet first, so that they race. A GPU runs half a million of each; the CPU stream runs them too, on as many
+processors as there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+import golden_pages
 import numpy as np
 import pytest
 from ir_helpers import define
@@ -27,111 +27,14 @@ class Litmus:
     """`threads` are the lines of each thread, of the atomics x and y, the plain location `data[at]`, and the results r0 to r3."""
 
     name: str
+    forbidden: str
     threads: tuple[str, ...]
-    forbidden: Callable[..., np.ndarray]
 
 
-def _load(order):
-    return f"load({order!r}, SCOPE)"
-
-
-def _store(order):
-    return f"store(1, {order!r}, SCOPE)"
-
-
-def _fence(order):
-    return f"device.threadfence({order!r}, SCOPE)"
-
-
-FREE, TAKE, GIVE, ALL = "relaxed", "acquire", "release", "seq_cst"
-
-
-def _stale(r0, r1, *_):
-    return (r0 == 1) & (r1 == 0)
-
-
+ORDERS = {order: order for order in ("relaxed", "acquire", "release", "seq_cst")}
 TESTS = [
-    Litmus(
-        "message passing",
-        (f"x.{_store(FREE)}; y.{_store(GIVE)}", f"r0 = y.{_load(TAKE)}; r1 = x.{_load(FREE)}"),
-        _stale,
-    ),
-    Litmus(
-        "message passing of plain data",
-        (f"data[at] = 1; y.{_store(GIVE)}", f"r0 = y.{_load(TAKE)}; r1 = data[at] if r0 else 1"),
-        _stale,
-    ),
-    Litmus(
-        "message passing by fences",
-        (
-            f"data[at] = 1; {_fence(GIVE)}; y.{_store(FREE)}",
-            f"r0 = y.{_load(FREE)}; {_fence(TAKE)}; r1 = data[at] if r0 else 1",
-        ),
-        _stale,
-    ),
-    Litmus(
-        "message passing by read-modify-writes",
-        (
-            f"data[at] = 1; y.add(1, {GIVE!r}, SCOPE)",
-            f"r0 = y.exch(5, {TAKE!r}, SCOPE); r1 = data[at] if r0 == 1 else 1",
-        ),
-        _stale,
-    ),
-    Litmus(
-        "message passing of sixteen bytes",
-        (
-            f"wide.store(device.int32x4(1, 1, 1, 1), {FREE!r}, SCOPE); y.{_store(GIVE)}",
-            f"r0 = y.{_load(TAKE)}; v = wide.{_load(FREE)}; r1 = v.w if v.x == v.y == v.z == v.w else 0; r0 = max(r0, v.x)",
-        ),
-        _stale,
-    ),
-    Litmus(
-        "store buffering",
-        (f"x.{_store(ALL)}; r0 = y.{_load(ALL)}", f"y.{_store(ALL)}; r1 = x.{_load(ALL)}"),
-        lambda r0, r1, *_: (r0 == 0) & (r1 == 0),
-    ),
-    Litmus(
-        "store buffering by fences",
-        (
-            f"x.{_store(FREE)}; {_fence(ALL)}; r0 = y.{_load(FREE)}",
-            f"y.{_store(FREE)}; {_fence(ALL)}; r1 = x.{_load(FREE)}",
-        ),
-        lambda r0, r1, *_: (r0 == 0) & (r1 == 0),
-    ),
-    Litmus(
-        "store buffering by read-modify-writes",
-        (f"x.exch(1, {ALL!r}, SCOPE); r0 = y.{_load(ALL)}", f"y.add(1, {ALL!r}, SCOPE); r1 = x.{_load(ALL)}"),
-        lambda r0, r1, *_: (r0 == 0) & (r1 == 0),
-    ),
-    Litmus(
-        "load buffering",
-        (f"r0 = x.{_load(TAKE)}; y.{_store(GIVE)}", f"r1 = y.{_load(TAKE)}; x.{_store(GIVE)}"),
-        lambda r0, r1, *_: (r0 == 1) & (r1 == 1),
-    ),
-    Litmus(
-        "independent reads of independent writes",
-        (
-            f"x.{_store(ALL)}",
-            f"y.{_store(ALL)}",
-            f"r0 = x.{_load(ALL)}; r1 = y.{_load(ALL)}",
-            f"r2 = y.{_load(ALL)}; r3 = x.{_load(ALL)}",
-        ),
-        lambda r0, r1, r2, r3: (r0 == 1) & (r1 == 0) & (r2 == 1) & (r3 == 0),
-    ),
-    Litmus(
-        "causality through a third thread",
-        (
-            f"x.{_store(FREE)}",
-            f"r0 = x.{_load(FREE)}; y.{_store(GIVE)}",
-            f"r1 = y.{_load(TAKE)}; r2 = x.{_load(FREE)}",
-        ),
-        lambda r0, r1, r2, _: (r0 == 1) & (r1 == 1) & (r2 == 0),
-    ),
-    Litmus(
-        "one location has one order",
-        (f"x.{_store(FREE)}", f"r0 = x.{_load(FREE)}; r1 = x.{_load(FREE)}"),
-        _stale,
-    ),
+    Litmus(*title.split(": "), tuple(text.splitlines()))
+    for title, text in golden_pages.texts_in(Path(__file__).with_name("litmus_tests.txt")).items()
 ]
 
 
@@ -172,7 +75,7 @@ def k(flags, data, wides, ready, results, runs):
         if r3 >= 0:
             results[3, run] = r3
 """
-    return define(source, file=f"<{litmus.name} {scope} {apart}>", SCOPE=scope, int32=int32)
+    return define(source, file=f"<{litmus.name} {scope} {apart}>", SCOPE=scope, int32=int32, **ORDERS)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -200,7 +103,7 @@ def test_nothing_forbidden_is_seen(stream, litmus, scope, apart):
     assert (stream.numpy(ready) == count).all()
     used = [row for row in seen if (row != -1).any()]
     assert used and all(((row == 0) | (row == 1) | (row == 5)).all() for row in used)
-    assert np.count_nonzero(litmus.forbidden(*seen)) == 0
+    assert np.count_nonzero(eval(litmus.forbidden, dict(zip(("r0", "r1", "r2", "r3"), seen, strict=True)))) == 0
 
 
 # Locks: what they guard is plain memory

@@ -80,7 +80,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("order", ["C", pytest.param("F", marks=pytest.mark.long)])
-@pytest.mark.parametrize("checked", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("checked", [False, pytest.param(True, marks=[pytest.mark.long, pytest.mark.nightly])])
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_rows_that_overlap(stream, statement, checked, order):
     scope: dict = {}

@@ -96,23 +96,6 @@ def test_what_is_read(stream, loop):
         assert stream.numpy(found)[0] == expected[0], (n, m)
 
 
-@pytest.mark.parametrize("n", [-1, 0, 2])
-def test_the_last_element_behind_a_loop_that_goes_down(stream, n):
-    """After the loop, its counter is -1, which must not become an index."""
-
-    @device.kernel
-    def kernel(around, out, n):
-        x, total = around[4:8], 0
-        for i in range(n, -1, -1):
-            total += x[i]
-        out[0] = total + x[-1]
-
-    x = np.array([1, 10, 100, 1000], np.int32)
-    around, out = stream.array(np.concatenate([x + 5, x, x + 7])), stream.empty(1, np.int32)
-    stream.launch(kernel, around, out, n, grid=1, block=1)
-    assert stream.numpy(out)[0] == sum(x[: n + 1]) + 1000
-
-
 # Loops of checked mode, and whether no check of the bound is left. All are run for arrays of 0 to 6 elements and n from -1 to 6.
 BOUNDED = {
     "for i in range(len(x)): use(i)": True,

@@ -126,23 +126,3 @@ def test_thirty_two_bits_have_room_for_one_row():
     assert "add.s32" in (ptx := ptx_of(two_rows_up, x, x))
     assert re.search(r"add\.s32 \t%r\d+, %r\d+, -2;", ptx)
     assert not re.search(r", -1;", ptx)
-
-
-@device.kernel
-def two_names(x, y, chosen):
-    t = device.tid(1)
-    i = t - 4
-    k = 2 if chosen[t] else i
-    if 0 <= k < x.shape[0] - 1:
-        y[t] = x[i] + 100 * x[k + 1]
-
-
-def test_what_is_proved_of_a_number_is_not_of_one_that_is_another_on_some_way(stream):
-    """In the middle of the comparison, k is on the stack and a variable, while i is as negative as before."""
-    values, chosen = np.arange(1, 9, dtype=np.float32), np.array([1, 0, 1, 0, 1, 0, 1, 0], np.int32)
-    _, y, _ = stream.run(two_names, values, np.full(8, GUARD, np.float32), chosen, block=8)
-    expected = []
-    for t in range(8):
-        k = 2 if chosen[t] else t - 4
-        expected.append(values[t - 4] + 100 * values[k + 1] if 0 <= k < 7 else GUARD)
-    assert y.tolist() == expected

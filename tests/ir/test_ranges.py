@@ -177,39 +177,6 @@ def test_fixed_format_integers_wrap_still(stream):
 
 
 @device.kernel
-def neighbours(x, k, out):
-    """Indices that are a known sum, those that count from the end, and those behind comparisons that do not hold."""
-    i = device.tid(1)
-    n = len(x)
-    if i < n:
-        total = 0.0
-        if i > 0:
-            total += x[i - 1]
-        if i + 1 < n:
-            total += 10 * x[i + 1]
-        j = k[i]
-        total += 100 * x[j]
-        if j > 1:
-            total += 1000 * x[j - 2]
-        if not j > -n + 1:
-            total += 10000 * x[j + 1]
-        out[i] = total + 100000 * x[i - n] + 1000000 * x[i - 3]
-
-
-def test_indices_from_memory_count_from_the_end(stream):
-    n = 7
-    x = np.arange(1, n + 1).astype(np.float64)
-    k = np.array([-7, -6, -1, 0, 1, 2, 6], np.int32)
-    expected = np.zeros(n)
-    for i in range(n):
-        j = int(k[i])
-        expected[i] = (x[i - 1] if i > 0 else 0) + (10 * x[i + 1] if i + 1 < n else 0) + 100 * x[j]
-        expected[i] += (1000 * x[j - 2] if j > 1 else 0) + (10000 * x[j + 1] if not j > -n + 1 else 0)
-        expected[i] += 100000 * x[i - n] + 1000000 * x[i - 3]
-    assert stream.run(neighbours, x, k, np.full(n, np.nan), block=8)[-1].tolist() == expected.tolist()
-
-
-@device.kernel
 def around(x, out):
     """Neighbours in a matrix, of which only the contiguous axis has constant distances."""
     i, j = device.tid(2)

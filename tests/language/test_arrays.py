@@ -162,34 +162,6 @@ def test_dtypes(stream, name, layout):
 # Indices
 
 
-def test_negative_indices(stream):
-    @device.kernel
-    def kernel(x, y, z, n, out):
-        out[0] = x[-1]
-        out[1] = x[-len(x)]
-        out[2] = x[n[0]]
-        out[3] = y[-1, -1]
-        out[4] = y[n[1], 0]
-        out[5] = y[0, n[0]]
-        out[6] = z[-1, 0, n[1]]
-        out[7] = z[n[1], n[0], -3]
-        out[8] = x[n[2]]
-        out[-1] = 50
-        out[n[0] - 7] = 60  # -10
-        out[-n[2] - 9] = 70  # -11
-
-    x, y, z = (np.arange(math.prod(shape), dtype=np.int32).reshape(shape) + 100 for shape in ((7,), (3, 5), (2, 4, 3)))
-    y = y[:, ::-1]
-    out = stream.empty(12, np.int32)
-    n = np.array([-3, -2, 2], np.int32)
-    arguments = [stream.array(x), LaidOut(stream, y).argument, stream.array(np.asfortranarray(z)), stream.array(n)]
-    stream.launch(kernel, *arguments, out, grid=1, block=1)
-    expected = [x[-1], x[-7], x[-3], y[-1, -1], y[-2, 0], y[0, -3], z[-1, 0, -2], z[-2, -3, -3], x[2]]
-    got = stream.numpy(out).tolist()
-    assert got[3:9] == [int(v) for v in expected[3:]] and got[0] == x[-1]
-    assert got[11] == 50 and got[2] == 60 and got[1] == 70 and got[9] == np.full(4, POISON, np.uint8).view(np.int32)[0]
-
-
 @pytest.mark.parametrize("name", ["bool", *ref.SIGNED, *ref.UNSIGNED])
 def test_indices_of_every_type(stream, name):
     @device.kernel

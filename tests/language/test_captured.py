@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 from against_python import check, refused
+from conftest import thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -98,8 +99,7 @@ BETWEEN = {
 TARGETS = ["p[j].a", "p[j].v.x", "p[j].v[1]", "p[j].v[n]"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize("name, target", thinned(BETWEEN, TARGETS, one_in=4))
 def test_a_part_of_an_element_is_changed_whatever_is_added(stream, name, target):
     source = f"""
     def twice(v):

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 from against_python import refused
+from conftest import thinned
 from test_complex import apply
 
 import cuda_device as device
@@ -65,8 +66,7 @@ def by_cpython(function, z):
         return None
 
 
-@DTYPES
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("dtype, name", thinned(UNIT, BOUNDS, one_in=2))
 def test_against_cpython(stream, dtype, name):
     function = getattr(cmath, name)
     z = points(dtype)
@@ -222,8 +222,7 @@ UFUNCS = (
 )  # fmt: skip
 
 
-@DTYPES
-@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.parametrize("dtype, name", thinned(UNIT, UFUNCS, one_in=2))
 def test_numpys_functions(stream, dtype, name):
     function = getattr(np, name)
     generator = np.random.default_rng(3)

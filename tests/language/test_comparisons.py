@@ -7,10 +7,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
-from conftest import poison
+from conftest import long
 from test_arithmetic import ONE_OPERATOR, maker, of_two
 
 import cuda_device as device
+
+ALL = [pytest.param(a, 1, marks=long(n)) for n, a in enumerate(ref.INTEGERS)]
 
 
 def values(name):
@@ -21,8 +23,7 @@ def values(name):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [12, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("a", ref.INTEGERS)
+@pytest.mark.parametrize(("a", "one_in"), [*((a, 12) for a in ref.INTEGERS), *ALL])
 def test_integers_compare_as_in_python(stream, a, one_in):
     """All comparisons of one type; of two types one in so many, which are others for the next type."""
     nothing = stream.array(np.zeros(0, np.int8))
@@ -74,100 +75,6 @@ def test_an_integer_against_constants_beyond_its_type(stream, name):
     )  # fmt: skip
     for test, output in zip(tests, out, strict=True):
         assert stream.numpy(output).tolist() == [int(test(v)) for v in numbers]
-
-
-@pytest.mark.parametrize("name", ref.FLOATS)
-def test_a_float_against_constants(stream, name):
-    @device.kernel
-    def kernel(x, out):
-        i = device.tid(1)
-        if i < len(x):
-            out[i, 0] = x[i] < 0
-            out[i, 1] = x[i] == 0.1
-            out[i, 2] = 1 <= x[i]
-            out[i, 3] = x[i] != True  # noqa: E712
-            out[i, 4] = x[i] > -0.0
-            out[i, 5] = x[i] == -0.0
-
-    numbers = [ref.round_to(name, v) for v in (0.1, 0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan, 6e-8)]
-    x = np.array(numbers, name)
-    out = stream.empty((len(x), 6), np.uint8)
-    stream.launch(kernel, stream.array(x), out, grid=1, block=32)
-    tenth = ref.round_to(name, 0.1)
-    expected = [[v < 0, v == tenth, 1 <= v, v != 1, v > 0, v == 0] for v in numbers]
-    assert stream.numpy(out).tolist() == [[int(test) for test in row] for row in expected]
-
-
-# Truth
-
-
-@device.kernel
-def truths(x, out):
-    i = device.tid(1)
-    if i < len(x):
-        result = 10
-        if x[i]:
-            result += 1
-        if not x[i]:
-            result += 2
-        result += 4 if x[i] else 8
-        while x[i]:
-            result += 16
-            break
-        out[i] = result
-
-
-@pytest.mark.parametrize("name", ["bool", *ref.FIXED])
-def test_truth_of_numbers(stream, name):
-    numbers = ref.edges(name) + ([-0.0] if ref.is_float(name) else [])
-    out = stream.run(truths, np.array(numbers, name), poison(len(numbers), np.int32), block=64)[-1]
-    assert out.tolist() == [10 + (1 + 4 + 16 if v else 2 + 8) for v in numbers]
-
-
-# Several at once
-
-
-@device.kernel
-def chained(a, b, c, out):
-    i = device.tid(1)
-    if i < len(a):
-        x, y, z = a[i], b[i], c[i]
-        out[i, 0] = x < y < z
-        out[i, 1] = x < y == z
-        out[i, 2] = x <= y <= z <= x
-        out[i, 3] = 0 < x < 2
-        out[i, 4] = not x < y < z
-        out[i, 5] = x != y != z
-        if x < y < z:
-            out[i, 6] = 1
-        elif x > y > z:
-            out[i, 6] = 2
-        else:
-            out[i, 6] = 3
-
-
-@pytest.mark.parametrize("types", [("int32", "int32", "int32"), ("uint8", "int64", "float32")])
-def test_chained_comparisons(stream, types):
-    rows = [(x, y, z) for x in (0, 1, 2) for y in (0, 1, 2) for z in (0, 1, 2)]
-    columns = [stream.array(np.array(column, t)) for column, t in zip(zip(*rows, strict=True), types, strict=True)]
-    out = stream.empty((len(rows), 7), np.uint8)
-    stream.launch(chained, *columns, out, grid=1, block=32)
-    expected = [
-        [
-            x < y < z,
-            x < y == z,
-            x <= y <= z <= x,
-            0 < x < 2,
-            not x < y < z,
-            x != y != z,
-            1 if x < y < z else 2 if x > y > z else 3,
-        ]
-        for x, y, z in rows
-    ]
-    assert stream.numpy(out).tolist() == [[int(v) for v in row] for row in expected]
-
-
-# Tuples and identity
 
 
 HALF_BITS = np.array(

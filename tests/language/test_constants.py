@@ -1,21 +1,15 @@
 """Constant expressions: exact until they meet a typed value, refused where they have no room, folded with their branches."""
 
-import enum
-import math
-
-import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
 from against_python import refused
-from conftest import poison
 from ir_helpers import refusal
 
 import cuda_device as device
 
 GLOBAL_INT = 5
 GLOBAL_FLOAT = 0.1
-GLOBAL_TYPED = np.float64(0.1)
 
 
 def ir(function, *arguments):
@@ -65,50 +59,6 @@ def test_types_beside_constants(name):
     half = ref.result_type("/", name, "int")
     expected = [name, name, real, half, name, name, name, name, real]
     assert f" -> tuple<{', '.join(expected)}> typed" in ir(function, getattr(device, name))
-
-
-def test_constants_of_numpy_types_are_typed(stream):
-    wide, narrow, half = np.int64(7), np.uint8(200), np.float16(0.1)
-
-    @device.func
-    def types():
-        return wide + 1, narrow + 1, half * 2, narrow + wide, GLOBAL_TYPED * 2, wide / 2, -wide, half + 1.5
-
-    expected = ["int64", "uint8", "float16", "int64", "float64", "float64", "int64", "float16"]
-    assert f" -> tuple<{', '.join(expected)}> typed" in ir(types)
-
-    @device.kernel
-    def kernel(out):
-        out[0] = narrow + 100  # wraps
-        out[1] = half
-        out[2] = wide * 1_000_000_000_000
-        out[3] = narrow * narrow
-
-    out = stream.empty(4, np.float64)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [44, float(half), 7e12, 200 * 200 % 256]
-
-
-@pytest.mark.parametrize("name", ref.FLOATS)
-def test_float_constants_at_the_ends_of_a_type(stream, name):
-    greatest = {"float16": 65519.0, "float32": 3.4028235677e38, "float64": 1.7976931348623157e308}[name]
-
-    @device.kernel
-    def kernel(x, out):
-        out[0] = x[0] * math.inf
-        out[1] = x[0] + math.nan
-        out[2] = x[0] * 1e-50
-        out[3] = -0.0
-        out[4] = x[0] * greatest
-        out[5] = -math.inf
-        out[6] = 1e-7
-
-    out = stream.empty(7, name)
-    stream.launch(kernel, stream.array(np.array([1.0], name)), out, grid=1, block=1)
-    got = stream.numpy(out).tolist()
-    assert got[0] == math.inf and math.isnan(got[1]) and got[2] == (1e-50 if name == "float64" else 0.0)
-    assert got[3] == 0 and math.copysign(1, got[3]) == -1
-    assert got[4] == float(np.finfo(name).max) and got[5] == -math.inf and got[6] == ref.round_to(name, 1e-7)
 
 
 @pytest.mark.parametrize(
@@ -216,121 +166,15 @@ def test_const_expr_parameters_must_be_constants():
 
 
 @pytest.mark.parametrize("dtype", [device.bfloat16, device.float8e5m2])
-def test_narrow_floats_meet_ints_of_more_than_64_bits(stream, dtype):
-    large = np.uint64(2**63)
-
-    @device.kernel
-    def kernel(out):
-        out[0] = 1 if dtype(1) < 2**15 else undefined  # noqa: F821
-        out[1] = 1 if device.bfloat16(1) < large and device.bfloat16(2**64) > 2**63 else undefined  # noqa: F821
-        out[2] = device.float32(dtype(2**15)) + device.float32(dtype(-(2**80)))
-
-    out = stream.empty(3, np.float32)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 1, 2.0**15 + float(dtype(-(2.0**80)))]
+def test_narrow_floats_meet_ints_of_thousands_of_bits(dtype):
     for number in (dtype(1), np.float64(1)):
         reason = refusal(device.func(lambda number=number: number < 2**2000)).reason
         assert "does not fit" in reason, reason
 
 
+STEPS = range(10, 2, -3)
+
 # What constants hold
-
-
-class Colour(enum.IntEnum):
-    RED = 3
-
-
-@device.struct
-class Pair:
-    first: int
-    second: device.float8e4m3
-
-
-HELD = (
-    1,
-    (np.float64(2.5), ml_dtypes.bfloat16(3)),
-    device.float32x2(4, 5),
-    Pair(6, 7),
-    Colour.RED,
-    (np.uint64(2**63),),
-)
-
-
-def read_held(out, held, k):
-    out[0] = held[1][0] + held[1][1]
-    out[1] = (held[2] * 2).y
-    out[2] = held[3].first + held[3].second
-    out[3] = held[4] + held[0]
-    out[4] = held[5][0]
-    out[5] = sum(held[1]) + held[1][k]
-
-
-@device.kernel
-def of_globals(out, k):
-    read_held(out, HELD, k)
-    out[6] = 1 if HELD[1][1].dtype == device.bfloat16 and HELD[5][0].dtype == device.uint64 else 0
-
-
-@device.kernel
-def of_parameters(out, held: device.ConstExpr, v: device.ConstExpr, colour: device.ConstExpr, k):
-    read_held(out, held, k)
-    out[3] = colour + held[0]
-    out[6] = (v * v).x
-
-
-EXPECTED = [5.5, 10, 13, 4, 2.0**63, 8.0]
-
-
-def test_tuples_hold_numbers_vectors_and_structs_of_the_host(stream):
-    assert stream.run(of_globals, poison(7, np.float64), 0).tolist() == [*EXPECTED, 1]
-
-
-def test_so_do_constant_parameters(stream):
-    out = stream.run(of_parameters, poison(7, np.float64), HELD, device.int16x2(5, 6), Colour.RED, 0)
-    assert out.tolist() == [*EXPECTED, 25]
-
-
-STEPS, NOTHING = range(10, 2, -3), range(0)
-COUNT = 3
-
-
-def of_ranges(x, out, inner, given):
-    for i in STEPS:
-        out[0] += x[i]
-    for k, i in enumerate(inner):
-        out[k + 1] = x[i]
-    for i, j in zip(STEPS, reversed(given)):  # noqa: B905
-        out[4] += i * j
-    for _ in NOTHING:
-        out[5] = 1
-    a, b, c = STEPS
-    out[6], out[7] = len(STEPS) + len(NOTHING), a + b + c
-    out[8] = 1 if x[7] in STEPS and x[6] not in STEPS and STEPS and not NOTHING else 0
-    out[9] = STEPS.start + STEPS[1] + STEPS[-1] + max(STEPS) + sum(STEPS[1:])
-    out[10] = sum([i * COUNT for i in given])
-
-
-def by_default(x, out, inner, given=range(3)):
-    of_ranges(x, out, inner, given)
-
-
-def test_ranges_of_the_host_are_those_of_device_code(stream):
-    inner = range(3)
-
-    @device.kernel
-    def kernel(x, out, given: device.ConstExpr):
-        of_ranges(x, out, inner, given)
-
-    @device.kernel
-    def default(x, out):
-        by_default(x, out, inner)
-
-    x, expected = np.arange(12), np.zeros(11)
-    of_ranges(x, expected, inner, range(3))
-    for launched, *given in ((kernel, range(3)), (default,)):
-        out = stream.array(np.zeros(11))
-        stream.launch(launched, stream.array(x), out, *given, grid=1, block=1)
-        assert stream.numpy(out).tolist() == expected.tolist()
 
 
 def test_a_range_that_is_rebound_is_read_again(stream):

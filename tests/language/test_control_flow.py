@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 import reference as ref
+from conftest import thinned
 from decoding.programs import INTEGER_FUNCTIONS
 from ir_helpers import refusal
 
@@ -344,22 +345,21 @@ def test_builtin_numbers_of_many_ways_meet_before_the_others(stream, order):
     assert stream.numpy(out).tolist() == [float(np.float32(expected[each] / 5)) for each in order]
 
 
-@pytest.mark.parametrize(
-    "loop",
-    [
-        "pass",
-        "for _ in range(2): total = total * one",
-        "for _ in range(n): seen = seen * one",
-        "for _ in range(n):\n        for _ in range(2): seen = seen * one",
-        "for _ in range(n):\n        for _ in reversed((a[1] and a[0], 2.0)): pass\n        one = one + seen * 0",
-        "while n > 0:\n        n -= 1\n        if n == 1: continue\n        seen, total = total, seen",
-    ],
-)
-@pytest.mark.parametrize(
-    ("name", "type"), [("uint64", "device.uint64"), ("float16", "device.float16"), ("int8", "int")]
-)
-def test_what_a_variable_seemed_to_be_leaves_no_trace(stream, loop, name, type):
+LOOPS = [
+    "pass",
+    "for _ in range(2): total = total * one",
+    "for _ in range(n): seen = seen * one",
+    "for _ in range(n):\n        for _ in range(2): seen = seen * one",
+    "for _ in range(n):\n        for _ in reversed((a[1] and a[0], 2.0)): pass\n        one = one + seen * 0",
+    "while n > 0:\n        n -= 1\n        if n == 1: continue\n        seen, total = total, seen",
+]
+TYPES = [("uint64", "device.uint64"), ("float16", "device.float16"), ("int8", "int")]
+
+
+@pytest.mark.parametrize("loop, types", thinned(LOOPS, TYPES, one_in=3))
+def test_what_a_variable_seemed_to_be_leaves_no_trace(stream, loop, types):
     """`number` is an int32 at first sight, and an index when its loop has been seen: no conflict with a uint64, no float32."""
+    name, type = types
     text = f"""
 def kernel(a, b, out, n):
     number = a[0]

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import StreamUnderTest, poison
+from conftest import StreamUnderTest, poison, thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -116,8 +116,7 @@ def interesting(dtype: Any, other: Any) -> np.ndarray[Any, Any]:
         return np.concatenate([*near, specials, random.normal(size=500).astype(other) * other(32)]).astype(other)
 
 
-@each_float8
-@each_other
+@pytest.mark.parametrize("dtype, other", thinned(FLOATS8, OTHERS, one_in=2))
 def test_rounding_to_8_bits(stream: StreamUnderTest, dtype: Any, other: Any) -> None:
     x = interesting(dtype, other)
     found = converted(stream, x, dtype)
@@ -129,8 +128,7 @@ def test_rounding_to_8_bits(stream: StreamUnderTest, dtype: Any, other: Any) -> 
     assert np.array_equal(found.view(np.uint8), expected)  # NaN, too, with its sign
 
 
-@each_float8
-@each_other
+@pytest.mark.parametrize("dtype, other", thinned(FLOATS8, OTHERS, one_in=2))
 def test_widening_from_8_bits(stream: StreamUnderTest, dtype: Any, other: Any) -> None:
     found = converted(stream, every(dtype), other)
     exact = values_of(np.arange(256), dtype)

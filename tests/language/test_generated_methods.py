@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+from conftest import long
 from generated_methods import RESULTS, Methods
 from ir_helpers import define
 
@@ -53,7 +54,7 @@ def on_device(stream, source, name):
     return flat, stream.numpy(out).tolist()
 
 
-@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(10, 100))])
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=long(seed)) for seed in range(10, 100))])
 def test_generated_methods(stream, seed):
     program = Methods(seed).program()
     assert on_device(stream, program.device, f"<methods {seed}>") == in_python(program.python), program.device

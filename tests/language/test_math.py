@@ -257,6 +257,32 @@ def test_integers_compute_in_the_float_they_convert_to(stream, name):
     assert not wrong, "\n".join(wrong)
 
 
+@device.kernel
+def narrow_and_wide(x, y, results):
+    i, j = device.block_idx.x, device.thread_idx.x
+    a, b = x[i], y[j]
+    powers, angles, lengths, values = results
+    powers[i, j], angles[i, j], lengths[i, j] = a**b, math.atan2(a, b), math.hypot(a, b)
+    for k, function in enumerate(FUNCTIONS):
+        values[k, i] = function(a)
+
+
+@pytest.mark.parametrize("dtype", [device.bfloat16, device.float8e4m3, device.float8e5m2])
+def test_narrow_floats_compute_in_float32(stream, dtype):
+    """Their functions are those of float32, whose results are rounded. Degrees and radians are products in their own type."""
+    x = np.array([0.0, -0.0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, -0.5, -1, -2.5, math.inf, math.nan], dtype)
+    shapes = [(len(x), len(x))] * 3 + [(len(FUNCTIONS), len(x))]
+    found = []
+    for type in (dtype, np.float32):
+        given = stream.array(x.astype(type))
+        results = tuple(stream.empty(shape, type) for shape in shapes)
+        stream.launch(narrow_and_wide, given, given, results, grid=len(x), block=len(x))
+        found.append([stream.numpy(result).astype(dtype).astype(np.float32) for result in results])
+    for narrow, wide in zip(*found, strict=True):
+        np.testing.assert_array_equal(narrow[:-2], wide[:-2])
+        np.testing.assert_allclose(narrow[-2:], wide[-2:], rtol=float(ml_dtypes.finfo(dtype).eps))
+
+
 def test_types_of_results():
     @device.func
     def function(i1, i8, u8, f2, f4, f8, flag, number, real, x):

@@ -1,4 +1,7 @@
-"""The programs in `programs`: they do what Python does, or are refused. `tests/program_texts.py` describes their form."""
+"""The programs in folders called `programs` do what Python does, or are refused.
+
+tests/program_texts.py describes their form.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ import program_texts
 import pytest
 from program_texts import Program
 
-FILES = sorted(Path(__file__).with_name("programs").glob("*.txt"))
+TESTS = Path(__file__).parents[1]
+FILES = [
+    file for folder in ("device", "ir", "language") for file in sorted((TESTS / folder / "programs").glob("*.txt"))
+]
 PROGRAMS = [program for file in FILES for program in program_texts.read(file)]
 REFUSED = [program for program in PROGRAMS if program.types or program.message]
 TYPED = [program for program in PROGRAMS if program.results]

@@ -176,50 +176,6 @@ def test_vectors_go_in_and_out(cls, stream):
     assert got.tolist() == [each.tolist() for each in expected]
 
 
-@device.kernel
-def members(v, k, out):
-    out[0] = v.x
-    out[1] = v[1]
-    out[2] = v[-1]
-    out[3] = v[k]
-    a, b, c, d = v
-    out[4] = a * 1000 + b * 100 + c * 10 + d
-    out[5] = len(v)
-    total = 0
-    for item in v:
-        total += item
-    out[6] = total
-    out[7] = 1 if v == float32x4(1, 2, 3, 4) else 0
-    out[8] = 1 if v != v * 2 else 0
-    w = device.replace(v, y=9)
-    out[9] = w.y + v.y
-
-
-@pytest.mark.parametrize("k", [0, 3, -2])
-def test_members(stream, k):
-    out = stream.run(members, float32x4(1, 2, 3, 4), k, poison(10, np.float32))
-    assert out.tolist() == [1, 2, 4, [1, 2, 3, 4][k], 1234, 4, 10, 1, 1, 11]
-
-
-@device.func
-def swapped(v):
-    return float32x2(v.y, v.x)
-
-
-@device.kernel
-def in_a_loop(a, n, out):
-    total = float32x2(0, 0)
-    for i in range(n):
-        total = total + swapped(a[i])
-    out[0] = total.x
-    out[1] = total.y
-
-
-def test_vectors_join_in_loops_and_return_from_functions(stream):
-    a = np.array([(i, 2 * i) for i in range(5)], device.numpy_dtype(float32x2))
-    assert stream.run(in_a_loop, a, 5, poison(2, np.float32))[-1].tolist() == [20, 10]
-
-
 def test_every_vector_class_is_a_vector():
     classes = [
         cls

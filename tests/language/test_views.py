@@ -109,7 +109,7 @@ SHAPES = ["-1", "3, 8", "4, 6", "2, 12", "2, 3, 4", "4, 1, 6", "2, 2, 6", "1, 24
 RESHAPED = [(a, to) for a in STRIDED for to in SHAPES if to == "-1" or math.prod(eval(f"({to},)")) == a.size]
 
 
-@pytest.mark.parametrize("case", thinned(RESHAPED, one_in=3))
+@pytest.mark.parametrize("case", thinned(RESHAPED, one_in=5))
 def test_what_is_not_contiguous_is_reshaped_where_numpy_makes_no_copy(case):
     a, shape = case
     stream = device.cpu_stream()
@@ -242,30 +242,6 @@ def test_errors_say_what_is_wrong(body, message):
     array = device.ArrayType(float32, 2, readonly=True)
     with pytest.raises(device.CompileError, match=message):
         device.compile(kernel, array, device.ArrayType(float32, 1), device.ArrayType(device.int64, 1), 2, output="ir")
-
-
-@device.kernel
-def walk(x, out, n):
-    """A row, then columns and rows: arrays of another layout in the same variable."""
-    line = x[0]
-    for i in range(n):
-        out[i] = line[i]
-        line = x[:, i] if i % 2 else x[i]
-    matrix = x if n > 3 else x.T
-    out[n] = matrix[0, 1]
-    part = x[::2] if n > 3 else x
-    part[1, 2] = 100
-    out[n + 1] = part.shape[0] + part.strides[0]
-
-
-@pytest.mark.parametrize("n", [3, 4])
-def test_arrays_of_several_layouts_join(stream, n):
-    x = np.arange(16, dtype=np.float32).reshape(4, 4)
-    expected, changed = np.zeros(6, np.float32), x.copy()
-    walk.underlying(changed, expected, n)
-    given, out = stream.run(walk, x, np.zeros(6, np.float32), n)
-    assert out.tolist() == expected.tolist()
-    assert given.tolist() == changed.tolist()
 
 
 @device.kernel

@@ -12,11 +12,9 @@ import functools
 import importlib
 import inspect
 import linecache
-import os
 import pickle
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -32,6 +30,7 @@ import refusals
 from generated_programs import TYPES, mutated, program
 from golden_pages import Golden
 from ir_helpers import define, job
+from processes import python
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
@@ -272,10 +271,7 @@ def test_a_program_typed_into_python_is_compiled_and_told_of() -> None:
         weight = 2
         print(len(device.compile(k, device.ArrayType(device.float32, 1), output="ptx").code) > 100)
     """
-    done = subprocess.run(
-        [sys.executable, "-"], input=textwrap.dedent(source), capture_output=True, text=True, check=True, timeout=100
-    )
-    lines = done.stdout.splitlines()
+    lines = python("-", input=textwrap.dedent(source)).stdout.splitlines()
     assert lines[0] == "the name 'weight' is not defined"
     assert lines[1].startswith("  at <stdin>:")
     assert lines[-1] == "True"
@@ -287,12 +283,8 @@ def test_an_uncaught_error_ends_with_the_message(tmp_path: Path) -> None:
     path.write_text(
         source + "\ndevice.launch(k, np.zeros(1, np.float32), grid=1, block=1, stream=device.cpu_stream())\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(device.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, path], env=environment, capture_output=True, text=True, check=False, timeout=100
-    )
+    done = python(path, status=1)
     lines = done.stderr.splitlines()
-    assert done.returncode == 1
     assert "During handling" not in done.stderr
     assert "direct cause" not in done.stderr
     at = next(i for i, line in enumerate(lines) if "CompileError: the name 'weight' is not defined" in line)

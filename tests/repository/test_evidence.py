@@ -9,13 +9,13 @@ import functools
 import importlib.util
 import inspect
 import re
-import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
 import pytest
+from processes import python
 from test_reference import REFERENCE, chapter_of, family
 
 import cuda_device as device
@@ -60,10 +60,14 @@ def uses(path):
         names = [getattr(target, "name", getattr(target, "id", None)) for target in targets]
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         found = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
+        code = ast.unparse(node)
+        places = [path.with_name(name) for name in re.findall(r"with_name\('(\w+(?:\.txt)?)'\)", code)]
+        texts = [file for place in places for file in ([place] if place.is_file() else place.glob("*.txt"))]
+        for pattern in re.findall(r"\bglob\('([\w*/]+\.txt)'\)", code):
+            texts += TESTS.glob(pattern)
+        for file in texts:  # programs that are texts
+            found |= set(re.findall(r"\w+", file.read_text()))
         words |= {name: found | words.get(name, set()) for name in names if name}
-    if path.name == "test_program_texts.py":  # whose programs are in other files
-        texts = [file.read_text() for file in path.with_name("programs").glob("*.txt")]
-        words["PROGRAMS"] |= set(re.findall(r"\w+", "\n".join(texts)))
     return {name: closure(name, words) for name in words if name.startswith("test_")}
 
 
@@ -219,11 +223,8 @@ def test_without_a_gpu_nothing_is_recorded(tmp_path, monkeypatch):
     script = (
         "from fake_driver import no_gpu; from tests.gpu import evidence\nwith no_gpu(): evidence.main(['programs'])"
     )
-    environment = {"PYTHONPATH": f"{TESTS}:{TESTS.parent}", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    done = python("-c", script, cwd=TESTS.parent, status=1)
+    assert done.stdout == ""
     assert "nothing is recorded" in done.stderr
     assert not evidence.RECORD.exists() or evidence.RECORD.read_text() == before
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HAS_GPU
+from conftest import HAS_GPU, long
 from fuzz.cases import Case
 from fuzz.generate import inputs, program
 from fuzz.programs import Assign, Expression, Open, Program, Statement, variable
-from fuzz.run import Mismatch, agrees, check, smallest, source
-from fuzz.sweep import ALONE, STORED, TOGETHER
+from fuzz.run import Mismatch, check, smallest, source
+from fuzz.sweep import ALONE, TOGETHER
+from processes import ROOT, python
 
 import cuda_device as device
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS
-LONG = [pytest.param(i, BATCHES, marks=[pytest.mark.long, *[pytest.mark.nightly] * (i % 8 > 0)]) for i in range(CHUNKS)]
+LONG = [pytest.param(i, BATCHES, 1, marks=long(i, 16)) for i in range(CHUNKS)]
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +42,13 @@ def batch(begin: int) -> tuple[dict[str, list[Any]], list[Program | Case]]:
     return given, [program(begin + k, given) for k in range(BATCH)]
 
 
-@pytest.mark.parametrize("chunk, batches", [(0, 1), (1, 1), (2, 1), *LONG])
-def test_programs_give_what_the_rules_say(chunk: int, batches: int) -> None:
+@pytest.mark.parametrize("chunk, batches, one_in", [(0, 1, 3), (1, 1, 3), (2, 1, 3), *LONG])
+def test_programs_give_what_the_rules_say(chunk: int, batches: int, one_in: int) -> None:
     """Each time some of each sort: of one thread, of cases, and of threads that meet."""
     wrong: list[Mismatch] = []
     for number in range(batches):
         given, programs = batch((chunk * BATCHES + number) * BATCH)
-        wrong += check(programs, given, streams())
+        wrong += check(programs[chunk % one_in :: one_in], given, streams())
     assert not wrong, "\n".join(map(str, wrong[:3]))
 
 
@@ -64,7 +63,7 @@ def test_the_programs_reach_every_row() -> None:
         for made in batch(begin)[1]:
             reached |= made.rows if isinstance(made, Program) else set()
     assert [row for row in (*ALONE, *TOGETHER) if row not in reached] == []
-    assert len(ALONE) > 8000 and len(TOGETHER) > 600 and len(STORED) > 200
+    assert len(ALONE) > 8000 and len(TOGETHER) > 600
 
 
 def test_a_program_is_the_same_for_its_number() -> None:
@@ -101,13 +100,6 @@ def test_what_is_wrong_is_found() -> None:
     assert "wrong (int32) is 3, not 4" in str(found[0])
 
 
-def test_near_is_near_and_all_else_exact() -> None:
-    exact, near = Expression("float32", "x"), Expression("float32", "x", tolerance=1e-6)
-    assert agrees(near, "float32", 1.0000005, 1.0) and not agrees(exact, "float32", 1.0000005, 1.0)
-    assert not agrees(near, "float32", 1.00001, 1.0) and not agrees(near, "float32", float("nan"), 1.0)
-    assert not agrees(exact, "float32", -0.0, 0.0) and agrees(exact, "float32", float("nan"), float("nan"))
-
-
 def test_what_fails_is_made_small() -> None:
     def fails(candidate: Program) -> Mismatch | None:
         if not candidate.is_consistent() or not any(store.name == "wrong" for store in candidate.stores):
@@ -140,7 +132,7 @@ def test_what_is_smaller_is_a_program_or_known_to_be_none() -> None:
         given = inputs(number)
         made = program(number, given)
         assert isinstance(made, Program) and holds(made)
-        smaller = [less for less in list(made.smaller())[::7] if holds(less)][:5]
+        smaller = list(itertools.islice(filter(holds, list(made.smaller())[::7]), 5))
         tried += len(smaller)
         for less in smaller:
             assert list(check([less], given, [device.cpu_stream()])) == []
@@ -149,12 +141,7 @@ def test_what_is_smaller_is_a_program_or_known_to_be_none() -> None:
 
 def run_fuzzer(*options: str, status: int = 0) -> str:
     """What the command prints."""
-    command = [sys.executable, "-m", "tests.fuzz", "--seed", "3", "--batch", "2", *options]
-    where = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(where)}
-    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+    return python("-m", "tests.fuzz", "--seed", 3, "--batch", 2, *options, status=status, cwd=ROOT).stdout
 
 
 @pytest.mark.long

@@ -14,13 +14,13 @@ import io
 import json
 import linecache
 import re
-import subprocess
 import sys
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from processes import python
 
 import cuda_device as device
 from cuda_device.errors import Location
@@ -144,7 +144,7 @@ shell.run_cell(
 
 def test_messages_in_ipython_name_the_cell():
     pytest.importorskip("IPython")
-    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, check=True)
+    done = python("-c", SESSION)
     assert (
         "KernelError: index 1 is out of bounds for axis 0 of size 1\n  at Cell In[2], line 3, in thread" in done.stdout
     )

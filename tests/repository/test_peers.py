@@ -3,13 +3,12 @@
 import importlib
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import python
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
@@ -46,10 +45,7 @@ def outcome(imports: str, table: str, run: str, beyond: set[str], **environment:
     program = PROGRAM.format(
         benchmarks=str(ROOT / "benchmarks"), imports=imports, table=table, run=run, beyond=sorted(beyond)
     )
-    told = os.environ | environment | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=told)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(python("-c", program, **environment).stdout.splitlines()[-1])
 
 
 def installed(name: str) -> bool:

@@ -1,15 +1,14 @@
 """Whole programs: those of examples/programs, right against NumPy and SciPy on poisoned memory."""
 
 import importlib
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ASSEMBLED, assemble, poison
+from processes import python
 
 import cuda_device as device
 
@@ -76,11 +75,7 @@ def test_a_kernel_that_does_nothing_is_noticed(name, monkeypatch):
 @pytest.mark.long
 def test_the_programs_run_as_a_script(tmp_path):
     pytest.importorskip("scipy")
-    command = [sys.executable, str(ROOT / "examples" / "programs"), "scan", "stencil", "--cpu"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.findall(r"^(\w+) .* right$", done.stdout, re.M) == ["scan", "stencil"]
-    done = subprocess.run([*command, "nothing"], cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert done.returncode == 2
-    assert "no program is called nothing" in done.stderr
+    command = ROOT / "examples" / "programs", "scan", "stencil", "--cpu"
+    said = python(*command, cwd=tmp_path).stdout
+    assert re.findall(r"^(\w+) .* right$", said, re.M) == ["scan", "stencil"]
+    assert "no program is called nothing" in python(*command, "nothing", cwd=tmp_path, status=2).stderr

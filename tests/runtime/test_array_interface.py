@@ -9,6 +9,7 @@ from cuda_device.runtime.arrays.array_interface import produce, view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.types.host import ROWS, element_of_dtype
 from cuda_device.types.layout import placement
+from cuda_device.types.model import Layout
 
 ADDRESS = 0x7F0000001000
 
@@ -110,36 +111,26 @@ def test_vectors_and_structs_go_out_with_a_descr(type):
         assert (there.size, there.offsets) == (here.size, here.offsets)
 
 
-@pytest.mark.parametrize("strides", [..., None])
-def test_no_strides_mean_c_order(strides):
-    assert view_of(Fake(strides=strides, typestr="<i2", shape=(4, 3, 2))).strides == (12, 4, 2)
-
-
-def test_strides_are_in_bytes():
-    view = view_of(Fake(strides=(-24, 8)))
-    assert (view.strides, view.layout.name) == ((-24, 8), "STRIDED")
-    assert view.extent == (ADDRESS - 24, ADDRESS + 16 + 4)
-    assert view_of(Fake(strides=(4, 8))).layout.name == "F"
-
-
-@pytest.mark.parametrize("data", [0, ADDRESS])
-def test_an_array_without_elements_has_no_address(data):
-    assert view_of(Fake(shape=(0, 3), data=(data, False))).data == 0
-
-
-def test_a_scalar():
-    view = view_of(Fake(shape=()))
-    assert (view.shape, view.strides, view.size) == ((), (), 1)
-
-
-@pytest.mark.parametrize(("stream", "expected"), [(..., None), (None, None), (1, 1), (2, 2), (0xABC0, 0xABC0)])
-def test_streams(stream, expected):
-    assert view_of(Fake(stream=stream)).stream == expected
-
-
-def test_version_2_has_no_stream():
-    assert view_of(Fake(version=2, stream=5)).stream is None
-    assert view_of(Fake(version=2)).shape == (2, 3)
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        *(({"strides": no, "typestr": "<i2", "shape": (4, 3, 2)}, {"strides": (12, 4, 2)}) for no in (..., None)),
+        (
+            {"strides": (-24, 8)},
+            {"strides": (-24, 8), "layout": Layout.STRIDED, "extent": (ADDRESS - 24, ADDRESS + 20)},
+        ),
+        ({"strides": (4, 8)}, {"layout": Layout.F}),
+        *(({"shape": (0, 3), "data": (data, False)}, {"data": 0}) for data in (0, ADDRESS)),
+        ({"shape": ()}, {"shape": (), "strides": (), "size": 1}),
+        *(({"stream": no}, {"stream": None}) for no in (..., None)),
+        *(({"stream": stream}, {"stream": stream}) for stream in (1, 2, 0xABC0)),
+        ({"version": 2, "stream": 5}, {"stream": None, "shape": (2, 3)}),
+    ],
+    ids=str,
+)
+def test_what_a_description_says(changes, expected):
+    view = view_of(Fake(**changes))
+    assert {name: getattr(view, name) for name in expected} == expected
 
 
 def test_numpys_integers_are_integers():
@@ -171,32 +162,30 @@ def test_broken_rules_are_named(changes, message):
     assert view_of(Fake()).data == ADDRESS
 
 
-def test_what_is_no_dict():
-    class Odd:
-        __cuda_array_interface__ = 5
+class Telling:
+    """An object whose interface is something else, or an exception."""
 
-    with pytest.raises(device.LaunchError, match="is 5, which does not follow its specification"):
-        view_of(Odd())
-    assert view_of(Odd) is None
+    def __init__(self, interface):
+        self.interface = interface
 
-
-def test_the_producers_words_are_kept():
-    class Refusing:
-        @property
-        def __cuda_array_interface__(self):
-            raise RuntimeError("requires grad: detach first")
-
-    with pytest.raises(device.LaunchError, match="detach first"):
-        view_of(Refusing())
+    @property
+    def __cuda_array_interface__(self):
+        if isinstance(self.interface, Exception):
+            raise self.interface
+        return self.interface
 
 
-def test_an_attribute_error_means_no_interface():
-    class OnTheHost:
-        @property
-        def __cuda_array_interface__(self):
-            raise AttributeError("host memory")
-
-    assert view_of(OnTheHost()) is None
+@pytest.mark.parametrize(
+    ("interface", "message"),
+    [
+        (5, "is 5, which does not follow its specification"),
+        (RuntimeError("requires grad: detach first"), "detach first"),
+    ],
+)
+def test_what_is_no_description(interface, message):
+    with pytest.raises(device.LaunchError, match=message):
+        view_of(Telling(interface))
+    assert view_of(Telling) is view_of(Telling(AttributeError("host memory"))) is None
 
 
 def test_dlpack_goes_first():

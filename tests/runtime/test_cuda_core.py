@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import fake_driver
+import golden_pages
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
@@ -263,7 +264,7 @@ def test_code_of_cuda_core_is_linked(kind, tmp_path):
             device.compile(doubles, *types, target="sm_80")
 
 
-# cuda.core itself. A process has one driver's library, so each program runs in a process of its own.
+# cuda.core itself. A process has one driver's library, so each program of cuda_core_programs.txt runs in a process of its own.
 
 BEGIN = """
 import ctypes, sys
@@ -299,157 +300,11 @@ def run_with_driver(tmp_path_factory):
     return run
 
 
-def test_cuda_core_is_imported_when_its_objects_are_used(run_with_driver):
-    run_with_driver("""
-x = device.zeros(4, np.int32)
-device.launch(add, x, 1, grid=1, block=32)
-device.synchronize()
-assert log() == ["get kernel add", "launch on 0x1"], log()
-assert not [name for name in sys.modules if name.startswith(("cuda.core", "cuda.bindings.driver"))]
-device.stream()
-assert "cuda.core" in sys.modules
-""")
+TEXTS = golden_pages.texts_in(Path(__file__).with_name("cuda_core_programs.txt"))
+WITH = TEXTS.pop("with")
+"""What the others can use."""
 
 
-def test_streams_and_events_are_those_of_cuda_core(run_with_driver):
-    run_with_driver("""
-from cuda import core
-stream, default = device.stream(priority=-2), device.default_stream()
-begin, end = device.event(timing=True), device.event(timing=True)
-assert isinstance(stream, core.Stream) and stream.priority == -2 and stream.is_nonblocking
-assert isinstance(begin, core.Event) and stream.record(begin) is begin
-default.record(end)
-default.wait(begin)
-default.wait(stream)
-stream.wait(default)
-assert end - begin > 0 and default.record().is_done and default.priority == 0
-assert log()[1:] == ["wait 0x1", "wait 0x1", f"wait {int(stream.handle):#x}"], log()
-device.launch(add, device.zeros(4, np.int32, stream=stream), 1, grid=1, block=32, stream=stream)
-assert log()[-2:] == [f"launch on {int(stream.handle):#x}", f"free on {int(stream.handle):#x}"], log()
-for wrong, error in ((7, ValueError), ("x", TypeError)):
-    try:
-        device.stream(priority=wrong)
-    except error:
-        continue
-    raise AssertionError(wrong)
-""")
-
-
-def test_launches_on_a_graph_builder_are_recorded(run_with_driver):
-    run_with_driver("""
-x, stream = device.zeros(4, np.int32), device.stream()
-builder = stream.create_graph_builder()
-handle = f"{int(stream.handle):#x}"
-for _ in range(2):
-    builder.begin_building()
-    for i in range(8):  # the last ones by machine code
-        device.launch(add, x, i, grid=1, block=32, stream=builder)
-    builder.end_building()
-    assert log()[-8:] == [f"record on {handle}"] * 8, log()
-    device.launch(add, x, 1, grid=1, block=32, stream=stream)
-    assert log()[-2:] == [f"launch on {handle}", "wait 0x1"], log()  # which was ordered with the array's stream
-    builder = stream.create_graph_builder()
-""")
-
-
-RESOURCE = """
-from cuda import core
-class Resource(core.MemoryResource):
-    is_device_accessible, is_host_accessible, is_managed, device_id, blocks, freed = True, False, False, 0, {}, []
-    def allocate(self, size, *, stream):
-        if size > 1000:
-            raise MemoryError("no more")
-        block = ctypes.create_string_buffer(size)
-        self.blocks[ctypes.addressof(block)] = block
-        return core.Buffer.from_handle(ctypes.addressof(block), size, mr=self, stream=stream)
-    def deallocate(self, ptr, size, *, stream):
-        del self.blocks[int(ptr)]
-        self.freed.append(stream.__cuda_stream__()[1])
-"""
-
-
-def test_arrays_use_the_memory_of_a_resource_in_stream_order(run_with_driver):
-    run_with_driver(
-        RESOURCE
-        + """
-import weakref
-pool, stream = core.DeviceMemoryResource(0), device.stream()
-x = device.array([1, 2, 3], np.uint8, stream=stream, memory=pool)
-assert x.numpy().tolist() == [1, 2, 3]
-del x
-handle = int(stream.handle)
-assert log()[1:] == [f"allocate 4 on {handle:#x}", f"free on {handle:#x}"], log()
-
-resource = Resource()
-alive = weakref.ref(resource)
-arrays = [
-    device.empty(5, stream=stream, memory=resource), device.zeros(5, memory=resource), device.full(5, 1, memory=resource),
-    device.zeros_like(np.zeros(5), memory=resource), device.array(np.arange(5), memory=resource),
-]
-del resource
-assert len(alive().blocks) == 5 and arrays[1].numpy().tolist() == [0] * 5 and arrays[4].numpy().tolist() == [0, 1, 2, 3, 4]
-device.launch(add, arrays[0], 1, grid=1, block=32, stream=stream)
-resource = alive()
-part = arrays[0][1:]
-del arrays
-assert resource.freed == [1] * 4, resource.freed
-del part
-assert resource.freed == [1] * 4 + [handle] and not resource.blocks
-assert device.empty(0, memory=resource).size == 0
-"""
-    )
-
-
-def test_memory_is_not_freed_during_a_capture(run_with_driver):
-    run_with_driver(
-        RESOURCE
-        + """
-resource, stream = Resource(), device.stream()
-x = device.zeros(4, stream=stream, memory=resource)
-builder = stream.create_graph_builder().begin_building()
-del x
-assert not resource.freed
-builder.end_building()
-device.zeros(4, stream=stream)
-assert resource.freed == [int(stream.handle)]
-"""
-    )
-
-
-def test_a_resource_that_cannot_serve_is_an_error(run_with_driver):
-    run_with_driver(
-        RESOURCE
-        + """
-class Host(Resource):
-    is_device_accessible, is_host_accessible, device_id = False, True, -1
-class Other(Resource):
-    device_id = 1
-for resource, size, words in (
-    (Resource(), 4000, "Resource cannot allocate 16000 bytes: no more"), (Host(), 4, "allocates memory of the host, but"),
-    (Other(), 4, "allocates memory of GPU 1, but the stream is on GPU 0"), (3, 4, "memory=3 is not a MemoryResource"),
-):
-    try:
-        device.zeros(size, memory=resource)
-    except device.LaunchError as error:
-        assert words in error.reason and error.help, error
-        continue
-    raise AssertionError(words)
-assert device.zeros(4, memory=Resource()).numpy().tolist() == [0] * 4
-"""
-    )
-
-
-def test_cuda_core_gets_the_kernel_of_an_object(run_with_driver):
-    run_with_driver("""
-def scope():
-    @device.kernel
-    def inner(x):
-        x[0] = 1
-    return inner
-for kernel in (add, scope()):
-    compiled = device.compile(kernel, device.ArrayType(np.int32, 1), *[np.int32] * (kernel is add))
-    code = compiled.object_code()
-    for name in (compiled.symbol, kernel.underlying.__qualname__):
-        assert code.get_kernel(name).handle
-        assert log()[-1] == f"get kernel {compiled.symbol}", log()
-""")
+@pytest.mark.parametrize("program", TEXTS.values(), ids=TEXTS)
+def test_cuda_core_with_a_drivers_library(run_with_driver, program):
+    run_with_driver(WITH + program if "Resource" in program else program)

@@ -28,9 +28,15 @@ def gpu():
 
 
 @pytest.fixture
+def queue(gpu):
+    return device.GpuStream(HANDLE, 0)
+
+
+@pytest.fixture
 def two_gpus():
+    """Two GPUs, and a stream of each."""
     with installed(devices=2) as fake:
-        yield fake
+        yield fake, device.GpuStream(HANDLE, 0), device.GpuStream(0x71, 1)
         gc.collect()
 
 
@@ -164,7 +170,7 @@ def test_strided_sources_become_c_contiguous(stream, source):
         (lambda s: device.array("text", stream=s), TypeError, "<U4"),
         (lambda s: device.array([1j], np.float32, stream=s), TypeError, "complex128, and .* float32: take its .real"),
         (
-            lambda s: device.array(np.zeros(1, "c8"), np.float32, stream=s),
+            lambda s: device.array(np.zeros(1, "c8"), "f4", stream=s),
             TypeError,
             "complex64, and .* float32: take its .real",
         ),
@@ -184,6 +190,16 @@ def test_strided_sources_become_c_contiguous(stream, source):
         (lambda s: device.empty((1 << 40, 1 << 40), stream=s), ValueError, "more than any memory"),
         (lambda s: device.empty(1 << 56, stream=s), device.LaunchError, "memory"),
         (lambda s: device.empty(3, stream="blue"), device.LaunchError, "'blue' is not a stream"),
+        (lambda s: device.array([device.int8x2(1, 2), device.int8x3(1, 2, 3)], stream=s), TypeError, "of one type"),
+        (lambda s: device.array([device.int8x2(1, 2)], device.int16x2, stream=s), TypeError, "not"),
+        (lambda s: device.array([device.int8x2(1, 2), 3], stream=s), TypeError, "of one type"),
+        (lambda s: device.full(2, [1, 2], stream=s), TypeError, "one value"),
+        (lambda s: device.empty_like([1, 2], stream=s), TypeError, "not an array"),
+        (lambda s: device.zeros_like([1, 2], stream=s), TypeError, "not an array"),
+        (lambda s: len(device.zeros((), stream=s)), TypeError, "0-d"),
+        (lambda s: device.zeros((3, 4), stream=s).item(), ValueError, "size 1"),
+        (lambda s: format(device.zeros(1, stream=s), ".2f"), TypeError, "format string"),
+        (lambda s: device.zeros(1, stream=s).astype("U3"), TypeError, "not a type of device code"),
     ],
 )
 def test_mistakes_are_named_and_cost_nothing(stream, call, error, message):
@@ -258,12 +274,6 @@ def test_pickles_and_copies():
         assert view_of(other).data != view_of(made).data
 
 
-def test_len_and_repr(stream):
-    assert len(device.zeros((3, 2), stream=stream)) == 3
-    with pytest.raises(TypeError, match="0-d"):
-        len(device.zeros((), stream=stream))
-
-
 @pytest.mark.parametrize("shape", [(), 3, (3, 2), 0, (0, 2), 1001, (40, 50), (3, 2000), (8, 9, 20)], ids=str)
 @pytest.mark.parametrize("dtype", [np.int8, np.float32, np.complex64, device.numpy_dtype(device.float32x2)], ids=str)
 def test_repr_is_numpys(shape, dtype, stream):
@@ -286,16 +296,16 @@ def test_repr_is_numpys(shape, dtype, stream):
         assert repr(part).startswith(f"DeviceArray({expected}")
 
 
-def test_repr_of_a_large_array_copies_its_ends_only(gpu):
-    made = device.zeros((1000, 1000), stream=device.GpuStream(HANDLE, 0))
+def test_repr_of_a_large_array_copies_its_ends_only(gpu, queue):
+    made = device.zeros((1000, 1000), stream=queue)
     gpu.log.clear()
     assert repr(made).endswith("shape=(1000, 1000), dtype=float32, device='cuda:0')")
     copied = [nbytes for name, nbytes, *_ in gpu.log if name == "cuMemcpyAsync"]
     assert len(copied) == 4 and sum(copied) < 60_000, copied
 
 
-def test_repr_where_the_memory_cannot_be_read(gpu, monkeypatch):
-    made = device.zeros(3, stream=device.GpuStream(HANDLE, 0))
+def test_repr_where_the_memory_cannot_be_read(gpu, queue, monkeypatch):
+    made = device.zeros(3, stream=queue)
     with monkeypatch.context() as patch:
         patch.setattr(driver, "is_capturing", lambda handle: True)
         assert repr(made) == "<DeviceArray shape=(3,) dtype=float32 device='cuda:0', whose stream is being captured>"
@@ -313,8 +323,8 @@ def test_repr_where_the_memory_cannot_be_read(gpu, monkeypatch):
 # On a GPU
 
 
-def test_memory_is_allocated_and_freed_in_stream_order(gpu):
-    made = device.empty(100, stream=device.GpuStream(HANDLE, 0))
+def test_memory_is_allocated_and_freed_in_stream_order(gpu, queue):
+    made = device.empty(100, stream=queue)
     address = view_of(made).data
     assert ("cuMemAllocAsync", 400, HANDLE) in gpu.log
     del made
@@ -324,9 +334,9 @@ def test_memory_is_allocated_and_freed_in_stream_order(gpu):
 
 
 @pytest.mark.parametrize("nbytes", [1, 2, 3, 4, 5, 7, 8, 403])
-def test_what_fills_the_last_word_is_zero(gpu, nbytes):
+def test_what_fills_the_last_word_is_zero(gpu, queue, nbytes):
     """Atomic operations on a byte read the word that it is in."""
-    made = device.empty(nbytes, np.uint8, stream=device.GpuStream(HANDLE, 0))
+    made = device.empty(nbytes, np.uint8, stream=queue)
     whole = bytes(gpu.memory[view_of(made).data])
     rest = -nbytes % 4
     assert len(whole) == nbytes + rest and whole[nbytes:] == bytes(rest)
@@ -337,43 +347,43 @@ def test_what_fills_the_last_word_is_zero(gpu, nbytes):
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2**64 - 1])
-def test_freed_memory_stays_if_nobody_wants_it_otherwise(gpu, wanted):
+def test_freed_memory_stays_if_nobody_wants_it_otherwise(gpu, queue, wanted):
     bound = 0xB0, "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD"
     gpu.pools[bound] = wanted
     for _ in range(3):
-        device.zeros(4, stream=device.GpuStream(HANDLE, 0))
+        device.zeros(4, stream=queue)
     assert gpu.pools == {bound: wanted or driver.MOST_KEPT}
 
 
-def test_a_device_whose_pool_is_not_told(gpu):
+def test_a_device_whose_pool_is_not_told(gpu, queue):
     gpu.failing["cuDeviceGetDefaultMemPool"] = Result.CUDA_ERROR_INVALID_VALUE
-    assert device.zeros(4, stream=device.GpuStream(HANDLE, 0)).numpy().tolist() == [0] * 4
+    assert device.zeros(4, stream=queue).numpy().tolist() == [0] * 4
     assert not gpu.pools
 
 
-def test_no_elements_take_no_memory(gpu):
-    made = device.zeros((0, 3), stream=device.GpuStream(HANDLE, 0))
+def test_no_elements_take_no_memory(gpu, queue):
+    made = device.zeros((0, 3), stream=queue)
     made.numpy()
     del made
     assert not {"cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyAsync", "cuMemsetD8Async"} & set(gpu.names())
 
 
-def test_numpy_waits_for_the_stream(gpu):
-    made = device.zeros(3, stream=device.GpuStream(HANDLE, 0))
+def test_numpy_waits_for_the_stream(gpu, queue):
+    made = device.zeros(3, stream=queue)
     gpu.log.clear()
     made.numpy()
     assert gpu.log == [("cuMemcpyAsync", 12, HANDLE), ("cuStreamSynchronize", HANDLE)]
 
 
-def test_an_upload_is_done_when_array_returns(gpu):
-    device.array(np.zeros(3), stream=device.GpuStream(HANDLE, 0))
+def test_an_upload_is_done_when_array_returns(gpu, queue):
+    device.array(np.zeros(3), stream=queue)
     assert [e for e in gpu.log if e[0] in ("cuMemcpyAsync", "cuStreamSynchronize")] == [
         ("cuMemcpyAsync", 24, HANDLE), ("cuStreamSynchronize", HANDLE),
     ]  # fmt: skip
 
 
-def test_the_gpu_has_a_cuda_array_interface(gpu):
-    made = device.zeros((2, 3), np.int16, stream=device.GpuStream(HANDLE, 0))
+def test_the_gpu_has_a_cuda_array_interface(gpu, queue):
+    made = device.zeros((2, 3), np.int16, stream=queue)
     address = view_of(made).data
     assert made.__cuda_array_interface__ == {
         "shape": (2, 3), "typestr": "<i2", "data": (address, False), "version": 3, "strides": None, "stream": HANDLE,
@@ -383,8 +393,8 @@ def test_the_gpu_has_a_cuda_array_interface(gpu):
 
 
 @pytest.mark.needs("cpu")
-def test_np_asarray_copies_from_the_gpu(gpu):
-    made = device.array([1, 2, 3], stream=device.GpuStream(HANDLE, 0))
+def test_np_asarray_copies_from_the_gpu(gpu, queue):
+    made = device.array([1, 2, 3], stream=queue)
     np.testing.assert_array_equal(np.asarray(made), [1, 2, 3])
     assert np.asarray(made, np.float64).dtype == np.float64
     np.testing.assert_array_equal(np.from_dlpack(made, device="cpu"), [1, 2, 3])
@@ -395,8 +405,8 @@ def test_np_asarray_copies_from_the_gpu(gpu):
 
 
 @pytest.mark.parametrize(("consumer", "waits"), [(None, 1), (1, 1), (2, 2), (0x90, 0x90), (-1, None), (HANDLE, None)])
-def test_the_consumers_stream_waits_for_ours(gpu, consumer, waits):
-    made = device.zeros(3, stream=device.GpuStream(HANDLE, 0))
+def test_the_consumers_stream_waits_for_ours(gpu, queue, consumer, waits):
+    made = device.zeros(3, stream=queue)
     gpu.log.clear()
     made.__dlpack__(stream=consumer)
     waited = [entry[1] for entry in gpu.log if entry[0] == "cuStreamWaitEvent"]
@@ -405,13 +415,13 @@ def test_the_consumers_stream_waits_for_ours(gpu, consumer, waits):
 
 
 @pytest.mark.parametrize("consumer", [0, -2, "x", 1.5])
-def test_impossible_consumer_streams(gpu, consumer):
+def test_impossible_consumer_streams(gpu, queue, consumer):
     with pytest.raises(ValueError, match="stream="):
-        device.zeros(3, stream=device.GpuStream(HANDLE, 0)).__dlpack__(stream=consumer)
+        device.zeros(3, stream=queue).__dlpack__(stream=consumer)
 
 
-def test_dlpack_requests_on_a_gpu(gpu):
-    made = device.array([1, 2], stream=device.GpuStream(HANDLE, 0))
+def test_dlpack_requests_on_a_gpu(gpu, queue):
+    made = device.array([1, 2], stream=queue)
     assert made.__dlpack_device__() == (2, 0)
     with pytest.raises(BufferError, match="copy=False"):
         made.__dlpack__(dl_device=(1, 0), copy=False)
@@ -427,8 +437,8 @@ def test_dlpack_requests_on_a_gpu(gpu):
     assert len(gpu.memory) == allocations
 
 
-def test_memory_lives_as_long_as_the_consumer(gpu):
-    made = device.array([1, 2], stream=device.GpuStream(HANDLE, 0))
+def test_memory_lives_as_long_as_the_consumer(gpu, queue):
+    made = device.array([1, 2], stream=queue)
     capsule = made.__dlpack__(stream=HANDLE)
     del made
     gc.collect()
@@ -438,14 +448,13 @@ def test_memory_lives_as_long_as_the_consumer(gpu):
     assert gpu.log[-1][0] == "cuMemFreeAsync"
 
 
-def test_the_first_arrays_do_without_the_pool(gpu, monkeypatch):
+def test_the_first_arrays_do_without_the_pool(gpu, queue, monkeypatch):
     """Its first use takes 7 ms, in which a program that loads a kernel has its result."""
     monkeypatch.setattr(driver, "_allocations", itertools.count())
-    stream = device.GpuStream(HANDLE, 0)
-    made = [device.array([i], stream=stream) for i in range(driver.FIRST)]
+    made = [device.array([i], stream=queue) for i in range(driver.FIRST)]
     assert not [name for name in gpu.names() if "Pool" in name or name == "cuMemAllocAsync"]
     assert [each.item() for each in made] == [*range(driver.FIRST)]
-    other = device.empty(1, stream=stream)
+    other = device.empty(1, stream=queue)
     assert gpu.names().count("cuMemAlloc") == driver.FIRST and gpu.names()[-1] == "cuMemAllocAsync"
     gpu.log.clear()
     del made[:], other
@@ -453,45 +462,44 @@ def test_the_first_arrays_do_without_the_pool(gpu, monkeypatch):
 
 
 @pytest.mark.parametrize(("consumer", "waits"), [(HANDLE, False), (1, True), (-1, True)])
-def test_memory_that_others_use_is_freed_after_all_work(gpu, consumer, waits):
-    made = device.array([1, 2], stream=device.GpuStream(HANDLE, 0))
+def test_memory_that_others_use_is_freed_after_all_work(gpu, queue, consumer, waits):
+    made = device.array([1, 2], stream=queue)
     made.__dlpack__(stream=consumer)
     gpu.log.clear()
     del made
     assert gpu.names() == ["cuCtxSynchronize", "cuMemFreeAsync"][0 if waits else 1 :]
 
 
-def test_memory_is_not_freed_into_a_capture(gpu):
-    stream = device.GpuStream(HANDLE, 0)
-    made = device.empty(4, stream=stream)
+def test_memory_is_not_freed_into_a_capture(gpu, queue):
+    made = device.empty(4, stream=queue)
     gpu.capturing.add(HANDLE)
     del made
     assert "cuMemFreeAsync" not in gpu.names()
     gpu.capturing.clear()
-    other = device.empty(4, stream=stream)
+    other = device.empty(4, stream=queue)
     assert gpu.names().count("cuMemFreeAsync") == 1
     assert len(gpu.memory) == 1
     del other
 
 
-def test_a_destructor_never_raises(gpu, capfd):
-    made = device.empty(4, stream=device.GpuStream(HANDLE, 0))
+def test_a_destructor_never_raises(gpu, queue, capfd):
+    made = device.empty(4, stream=queue)
     gpu.failing["cuMemFreeAsync"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
     del made
     gc.collect()
     assert capfd.readouterr().err == ""
     gpu.failing.clear()
-    device.empty(4, stream=device.GpuStream(HANDLE, 0))
+    device.empty(4, stream=queue)
     assert gpu.memory == {}
 
 
-def test_out_of_memory_is_tried_again_after_the_launches(gpu):
+def test_out_of_memory_is_tried_again_after_the_launches(gpu, queue):
     with pytest.raises(device.LaunchError, match=f"allocating {MOST_BYTES * 2} bytes of GPU memory"):
-        device.empty(MOST_BYTES * 2, np.uint8, stream=device.GpuStream(HANDLE, 0))
-    assert device.zeros(3, stream=device.GpuStream(HANDLE, 0)).numpy().tolist() == [0, 0, 0]
+        device.empty(MOST_BYTES * 2, np.uint8, stream=queue)
+    assert device.zeros(3, stream=queue).numpy().tolist() == [0, 0, 0]
 
 
-def test_what_launches_still_hold_makes_room(gpu, monkeypatch):
+def test_what_launches_still_hold_makes_room(gpu, queue, monkeypatch):
     other = device.GpuStream(0x99, 0)
     gpu.done = False
     other.retain(device.empty(4, stream=other))
@@ -503,15 +511,15 @@ def test_what_launches_still_hold_makes_room(gpu, monkeypatch):
 
     monkeypatch.setattr(gpu, "cuMemAllocAsync", full_while_held)
     monkeypatch.setattr(gpu, "cuCtxSynchronize", lambda: (gpu.finish(), (0,))[1])
-    assert device.empty(5, stream=device.GpuStream(HANDLE, 0)).size == 5
+    assert device.empty(5, stream=queue).size == 5
 
 
 @pytest.mark.parametrize("producer", [None, 0x33])
-def test_gpu_arrays_are_copied_by_the_gpu(gpu, producer):
+def test_gpu_arrays_are_copied_by_the_gpu(gpu, queue, producer):
     source = np.arange(6.0)
     gpu.foreign_addresses.add(source.ctypes.data)
     gpu.log.clear()
-    made = device.array(on_gpu(source, producer), stream=device.GpuStream(HANDLE, 0))
+    made = device.array(on_gpu(source, producer), stream=queue)
     steps = [e for e in gpu.log if e[0] in ("cuStreamSynchronize", "cuMemcpyAsync")]
     assert steps == [
         ("cuStreamSynchronize", producer or 1), ("cuMemcpyAsync", 48, HANDLE), ("cuStreamSynchronize", HANDLE),
@@ -520,34 +528,32 @@ def test_gpu_arrays_are_copied_by_the_gpu(gpu, producer):
 
 
 @pytest.mark.parametrize("target", ["cpu", "gpu"])
-def test_strided_gpu_arrays_come_by_the_host(gpu, target):
+def test_strided_gpu_arrays_come_by_the_host(gpu, queue, target):
     whole = np.arange(60).reshape(3, 4, 5)
     for part in (whole[::-1, 1:3, ::2], whole.T, whole[:, ::-1], whole[1:1], whole[2, 3, 4:]):
         gpu.foreign_addresses.add(part.ctypes.data)
-        made = device.array(
-            on_gpu(part), stream=device.cpu_stream() if target == "cpu" else device.GpuStream(HANDLE, 0)
-        )
+        made = device.array(on_gpu(part), stream=device.cpu_stream() if target == "cpu" else queue)
         np.testing.assert_array_equal(made.numpy(), part)
-    assert device.array(on_gpu(part), np.float32, stream=device.GpuStream(HANDLE, 0)).numpy().tolist() == [59.0]
+    assert device.array(on_gpu(part), np.float32, stream=queue).numpy().tolist() == [59.0]
 
 
 def test_arrays_move_between_devices(two_gpus):
-    here, there = device.GpuStream(HANDLE, 0), device.GpuStream(0x71, 1)
+    gpus, here, there = two_gpus
     first = device.array([1, 2, 3], stream=here)
     second = device.array(first, stream=there)
     third = device.array(second, stream=device.cpu_stream())
     assert second.__dlpack_device__() == (2, 1)
     assert "device='cuda:1'" in repr(second)
     np.testing.assert_array_equal(third.numpy(), [1, 2, 3])
-    assert two_gpus.stack[-1] in (0, 0xC0), "the caller's context is current again"
+    assert gpus.stack[-1] in (0, 0xC0), "the caller's context is current again"
 
 
 def test_assignment_between_gpus_is_one_copy_in_the_order_of_both_streams(two_gpus):
-    here, there = device.GpuStream(HANDLE, 0), device.GpuStream(0x71, 1)
+    gpus, here, there = two_gpus
     source, target = device.array([1, 2, 3], stream=here), device.zeros(3, np.int32, stream=there)
-    two_gpus.log.clear()
+    gpus.log.clear()
     target[...] = source
-    steps = [entry for entry in two_gpus.log if entry[0] not in ("push", "pop", "cuEventCreate", "cuMemPoolSetAccess")]
+    steps = [entry for entry in gpus.log if entry[0] not in ("push", "pop", "cuEventCreate", "cuMemPoolSetAccess")]
     first, second = (steps[i][1] for i in (0, 1))
     both = [("cuEventRecord", first, HANDLE), ("cuEventRecord", second, 0x71)]
     both += [("cuStreamWaitEvent", HANDLE, second), ("cuStreamWaitEvent", 0x71, first)]
@@ -555,9 +561,8 @@ def test_assignment_between_gpus_is_one_copy_in_the_order_of_both_streams(two_gp
     assert target.numpy().tolist() == [1, 2, 3]
 
 
-def test_assignment_on_a_gpu_goes_by_the_host_where_bytes_are_not_enough(gpu):
-    stream = device.GpuStream(HANDLE, 0)
-    x, y = device.array([1, 2, 3, 4], stream=stream), device.array([5.5, 6.5], stream=stream)
+def test_assignment_on_a_gpu_goes_by_the_host_where_bytes_are_not_enough(gpu, queue):
+    x, y = device.array([1, 2, 3, 4], stream=queue), device.array([5.5, 6.5], stream=queue)
 
     def waits(assign):
         gpu.log.clear()
@@ -576,8 +581,8 @@ def test_assignment_on_a_gpu_goes_by_the_host_where_bytes_are_not_enough(gpu):
         x[:2] = x[2:]
 
 
-def test_pickles_of_gpu_arrays_go_to_the_default_stream(gpu):
-    made = device.array([1, 2, 3], stream=device.GpuStream(HANDLE, 0))
+def test_pickles_of_gpu_arrays_go_to_the_default_stream(gpu, queue):
+    made = device.array([1, 2, 3], stream=queue)
     other = pickle.loads(pickle.dumps(made))
     assert other.stream.handle == 1
     np.testing.assert_array_equal(other.numpy(), [1, 2, 3])
@@ -602,19 +607,6 @@ def test_structs_and_vectors_as_elements(stream):
     assert v.shape == (2, 1) and v.numpy().tolist() == [[(1, 2, 3)], [(4, 5, 6)]]
     one = device.array(device.int8x3(1, 2, 3), stream=stream)
     assert one.shape == () and one.numpy().tolist() == (1, 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("elements", "dtype", "message"),
-    [
-        ([device.int8x2(1, 2), device.int8x3(1, 2, 3)], None, "of one type"),
-        ([device.int8x2(1, 2)], device.int16x2, "not"),
-        ([device.int8x2(1, 2), 3], None, "of one type"),
-    ],
-)
-def test_elements_of_other_types_are_refused(stream, elements, dtype, message):
-    with pytest.raises(TypeError, match=message):
-        device.array(elements, dtype, stream=stream)
 
 
 # Filling, and parts
@@ -701,8 +693,6 @@ def test_what_does_not_fit_is_refused(stream):
     ):
         with pytest.raises(error):
             made[:] = value
-    with pytest.raises(ValueError, match="size 1"):
-        made.item()
     assert not made.numpy().any()
 
 
@@ -711,15 +701,11 @@ def test_full_and_likes(stream):
     assert (made.dtype, made.numpy().tolist(), made.stream) == (np.float32, [[1.5] * 3] * 2, stream)
     assert device.full(2, 3, stream=stream).dtype == np.int32
     assert device.full(2, 3, np.uint8, stream=stream).numpy().tolist() == [3, 3]
-    with pytest.raises(TypeError, match="one value"):
-        device.full(2, [1, 2], stream=stream)
     for make in (device.empty_like, device.zeros_like):
         like = make(made)
         assert (like.shape, like.dtype, like.stream) == ((2, 3), np.float32, stream)
         assert make(made, np.int8).dtype == np.int8
         assert make(np.zeros((0, 2), np.int16), stream=stream).shape == (0, 2)
-        with pytest.raises(TypeError, match="not an array"):
-            make([1, 2], stream=stream)
     assert not device.zeros_like(made).numpy().any()
 
 
@@ -768,8 +754,6 @@ def test_types_are_converted_as_numpy_does(stream, source, dtype):
         assert converted.numpy().tobytes() == part.numpy().astype(wanted).tobytes()
     x.astype(source).fill(0)
     assert x.numpy().tobytes() == elements.tobytes()
-    with pytest.raises(TypeError, match="not a type of device code"):
-        x.astype("U3")
 
 
 @pytest.mark.parametrize("shape", [(12,), 12, -1, (3, 4), [2, -1], (1, 2, 3, 2)])
@@ -809,5 +793,3 @@ def test_elements_format_as_numpys(stream, dtype):
     for spec in ("5", ">9", "d" if dtype.kind in "iu" else ".2f"):
         assert format(x[0], spec) == format(element[()], spec)
     assert f"{x}" == repr(x)
-    with pytest.raises(TypeError):
-        format(x, ".2f")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from fake_driver import CONTEXT, Result, installed
+from processes import python
 
 import cuda_device as device
 from cuda_device.runtime.gpu import driver, launch_log
 
-TESTS = Path(__file__).parents[1]
 BROKEN = Result.CUDA_ERROR_ILLEGAL_ADDRESS
 CALLS = (
     "cuStreamSynchronize",
@@ -130,7 +126,6 @@ def test_what_the_driver_refuses_is_a_launch_error_and_the_next_launch_works(gpu
 
 
 PROCESS = """
-import sys; sys.path.insert(0, {tests!r})
 import numpy as np
 from fake_driver import CONTEXT, Result, installed
 import cuda_device as device
@@ -158,10 +153,6 @@ arrays.clear()
 """
 
 
-def test_the_process_ends(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", PROCESS.format(tests=str(TESTS))],
-        cwd=TESTS.parent, timeout=60, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == "True\n"
-    assert done.stderr == ""
+def test_the_process_ends():
+    done = python("-c", PROCESS, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")

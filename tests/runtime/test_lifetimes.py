@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import resource
-import subprocess
-import sys
 import weakref
 from functools import partial
 
@@ -14,6 +11,7 @@ import numpy as np
 import pytest
 from at_once import at_once
 from fake_driver import CONTEXT, installed
+from processes import python
 
 import cuda_device as device
 from cuda_device.runtime.gpu import streams
@@ -176,12 +174,4 @@ sys.last = installation, list(sys.modules.values())  # lest they go before their
 
 @pytest.mark.needs("cpu")
 def test_what_outlives_the_modules_says_nothing():
-    paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
-    done = subprocess.run(
-        [sys.executable, "-c", LAST],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": paths},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python("-c", LAST).stderr == ""

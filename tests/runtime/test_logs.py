@@ -3,12 +3,12 @@
 import io
 import logging
 import re
-import subprocess
 import sys
 import time
 from types import SimpleNamespace
 
 import pytest
+from processes import python
 
 import cuda_device as device
 from cuda_device import compiler, logs
@@ -34,8 +34,7 @@ def test_only_warnings_import_logging():
         "assert 'logging' not in sys.modules\n"
         "logs.say(logs.WARNING, 'everybody %s', 'hears it')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "everybody hears it\n")
+    assert python("-c", script).stderr == "everybody hears it\n"
 
 
 class Terminal(io.StringIO):

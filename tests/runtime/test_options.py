@@ -127,16 +127,13 @@ def test_the_options_of_compile_come_first():
 
 
 def test_options_survive_pickling():
-    kernel = define(
-        """
-        @device.kernel(max_threads=32, fastmath={"nsz"}, level=1)
-        def k(x):
-            x[0] = 1
-        """
-    )
-    build = type(kernel.options)(*(getattr(kernel.options, name) for name in kernel.options.__match_args__))
-    assert pickle.loads(pickle.dumps(kernel.options)) == build == kernel.options
-    assert kernel.options.build.fastmath == ("nsz",)
+    @device.kernel(max_threads=32, fastmath={"nsz"}, level=1)
+    def k(x):
+        x[0] = 1
+
+    build = type(k.options)(*(getattr(k.options, name) for name in k.options.__match_args__))
+    assert pickle.loads(pickle.dumps(k.options)) == build == k.options
+    assert k.options.build.fastmath == ("nsz",)
 
 
 def test_a_set_has_one_order():
@@ -194,24 +191,20 @@ def test_fast_functions_are_short():
     assert "call.uni" not in fast
 
 
-EXTREMES = """
 @device.kernel
-def k(x, y):
+def extremes(x, y):
     y[0] = max(x[0], x[1], x[2])
     y[1] = min(x[0], x[1], x[2])
-"""
 
 
 def test_extremes_are_one_instruction():
     """`max` and `min` are the hardware's, which do not care which argument comes first; not those of float64."""
     names = [
-        name
-        for name in instructions(ptx(define(EXTREMES), VECTOR, VECTOR, fastmath=True))
-        if "max" in name or "min" in name
+        name for name in instructions(ptx(extremes, VECTOR, VECTOR, fastmath=True)) if "max" in name or "min" in name
     ]
     assert sorted(names) == ["max.ftz.f32", "max.ftz.f32", "min.ftz.f32", "min.ftz.f32"]
     for arrays, fastmath in (((VECTOR, VECTOR), False), ((VECTOR, VECTOR), {"ftz"}), ((WIDE, WIDE), True)):
-        found = " ".join(instructions(ptx(define(EXTREMES), *arrays, fastmath=fastmath)))
+        found = " ".join(instructions(ptx(extremes, *arrays, fastmath=fastmath)))
         assert "max." not in found
         assert "min." not in found
 
@@ -219,7 +212,7 @@ def test_extremes_are_one_instruction():
 @pytest.mark.parametrize("fastmath", [False, True])
 def test_extremes_of_numbers(stream, fastmath):
     """Of numbers they are the same; of NaN fast math takes the number, if the other one is one, as CUDA C++ does."""
-    kernel = device.kernel(fastmath=fastmath)(define(EXTREMES).underlying)
+    kernel = device.kernel(fastmath=fastmath)(extremes.underlying)
     for values in ((1, 2, 3), (3, -2, 1), (-np.inf, 5, np.inf), (2, 2, -2)):
         x, y = stream.array(np.array(values, np.float32)), stream.array(np.zeros(2, np.float32))
         stream.launch(kernel, x, y, grid=1, block=1)
@@ -238,22 +231,19 @@ def test_doubles_stay_exact():
 
 @pytest.mark.parametrize("flag", LLVM_FLAGS)
 def test_flags_are_on_every_operation(flag):
-    kernel = define(
-        """
-        @device.kernel
-        def k(x, y):
-            a, b = x[0], y[0]
-            x[1] = a + b
-            x[2] = a - b
-            x[3] = a * b
-            x[4] = a / b
-            x[5] = -a
-            x[6] = 1.0 if a < b else 0.0
-            x[7] = math.sqrt(a)
-        """
-    )
-    llvm = str(device.compile(kernel, VECTOR, VECTOR, output="llvm", fastmath={flag}, contract=False))
-    plain = str(device.compile(kernel, VECTOR, VECTOR, output="llvm", contract=False))
+    @device.kernel
+    def k(x, y):
+        a, b = x[0], y[0]
+        x[1] = a + b
+        x[2] = a - b
+        x[3] = a * b
+        x[4] = a / b
+        x[5] = -a
+        x[6] = 1.0 if a < b else 0.0
+        x[7] = math.sqrt(a)
+
+    llvm = str(device.compile(k, VECTOR, VECTOR, output="llvm", fastmath={flag}, contract=False))
+    plain = str(device.compile(k, VECTOR, VECTOR, output="llvm", contract=False))
     for operation in ("fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp", "call"):
         lines = [line for line in llvm.splitlines() if re.search(rf"= {operation}\b", line) and "float" in line]
         assert lines
@@ -262,31 +252,25 @@ def test_flags_are_on_every_operation(flag):
 
 
 def test_reassociation_does_something():
-    kernel = define(
-        """
-        @device.kernel
-        def k(x):
-            x[0] = x[0] + 1.0 + 2.0
-        """
-    )
+    @device.kernel
+    def k(x):
+        x[0] = x[0] + 1.0 + 2.0
+
     counts = [
-        instructions(ptx(kernel, VECTOR, fastmath=fastmath)).count("add.rn.f32")
-        + instructions(ptx(kernel, VECTOR, fastmath=fastmath)).count("add.f32")
+        instructions(ptx(k, VECTOR, fastmath=fastmath)).count("add.rn.f32")
+        + instructions(ptx(k, VECTOR, fastmath=fastmath)).count("add.f32")
         for fastmath in (False, {"reassoc", "nsz"})
     ]
     assert counts == [2, 1]
 
 
 def test_contract_may_be_named():
-    kernel = define(
-        """
-        @device.kernel
-        def k(x):
-            x[0] = x[0] * x[1] + x[2]
-        """
-    )
+    @device.kernel
+    def k(x):
+        x[0] = x[0] * x[1] + x[2]
+
     for fastmath, contract, fuses in ((False, True, 1), (False, False, 0), ({"contract"}, False, 1), (True, False, 0)):
-        found = instructions(ptx(kernel, VECTOR, fastmath=fastmath, contract=contract))
+        found = instructions(ptx(k, VECTOR, fastmath=fastmath, contract=contract))
         assert sum(name.startswith("fma") for name in found) == fuses
 
 

@@ -7,6 +7,8 @@ to.module.type(FLOAT16)                              "half"
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import os
 import re
@@ -222,34 +224,24 @@ def element(type: model.Type | None) -> model.Type | None:
     return type.dtype if isinstance(type, model.Vector) else type
 
 
-class TypeTexts(dict[model.Type | None, str]):
-    """The texts of types in registers."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        super().__init__()
-        self.dialect = dialect
-
-    def __missing__(self, type: model.Type | None) -> str:
-        text = self[type] = self._text(type)
-        return text
-
-    def _text(self, type: model.Type | None) -> str:
-        match type:
-            case model.Number() if type == model.BOOL:
-                return "i1"
-            case model.Number() if type.is_float and not type.is_float8:
-                return "bfloat" if type.bfloat else {16: "half", 32: "float", 64: "double"}[type.bits]
-            case model.Number():
-                return f"i{type.bits}"
-            case model.Ref(space):
-                return self.dialect.pointer(space)
-            case model.Vector(dtype, size):
-                return f"<{size} x {self[dtype]}>"
-            case model.Tuple(elements):
-                return "{ " + ", ".join(map(self.__getitem__, elements)) + " }" if elements else "{}"
-            case model.NoneType():
-                return "void"
-        raise AssertionError(type)
+def register_type(dialect: Dialect, type: model.Type | None) -> str:
+    """The text of a type in a register."""
+    match type:
+        case model.Number() if type == model.BOOL:
+            return "i1"
+        case model.Number() if type.is_float and not type.is_float8:
+            return "bfloat" if type.bfloat else {16: "half", 32: "float", 64: "double"}[type.bits]
+        case model.Number():
+            return f"i{type.bits}"
+        case model.Ref(space):
+            return dialect.pointer(space)
+        case model.Vector(dtype, size):
+            return f"<{size} x {register_type(dialect, dtype)}>"
+        case model.Tuple(elements):
+            return "{ " + ", ".join(register_type(dialect, part) for part in elements) + " }" if elements else "{}"
+        case model.NoneType():
+            return "void"
+    raise AssertionError(type)
 
 
 class ModuleWriter:
@@ -263,7 +255,7 @@ class ModuleWriter:
         self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
         self.has_extremes = "afn" in flags and dialect.is_gpu
         """Whether `min` and `max` of float32 may be one GPU instruction, which ignores NaN and the sign of zero."""
-        self.type: Callable[[model.Type | None], str] = TypeTexts(dialect).__getitem__
+        self.type: Callable[[model.Type | None], str] = functools.cache(functools.partial(register_type, dialect))
         """The text of a type in a register."""
         self.metadata = Metadata(
             options.debug or (options.lineinfo and dialect.is_gpu),
@@ -333,7 +325,8 @@ class FunctionWriter:
         self.variables: dict[tuple[object, model.Type | None], str] = {}
         """The memory of variables for debuggers, by name and type."""
         self.label = ""
-        self.counter = 0
+        self.fresh: Callable[[], str] = map("%v{}".format, itertools.count(1)).__next__
+        """Makes a new register."""
 
     @cached_property
     def used(self) -> set[Value]:
@@ -343,11 +336,6 @@ class FunctionWriter:
     def line(self, text: str) -> None:
         """Writes an instruction."""
         self.lines.append(f"  {text}\n")
-
-    def fresh(self) -> str:
-        """A new register."""
-        self.counter += 1
-        return f"%v{self.counter}"
 
     def name(self, value: Value) -> str:
         """The register of a value."""

@@ -221,7 +221,7 @@ def _field(writer: FunctionWriter, op: Op) -> None:
 
 def _sum(integer: str, real: str) -> Emitter:
     def emit(writer: FunctionWriter, op: Op) -> None:
-        number = number_in(op.result)
+        number = number_in(op.operands[0])
         if number.is_float:
             flags = "" if op.attributes.get("exact") else writer.module.fuse
             writer.result(op, f"{real}{flags} {writer.operands(op)}")
@@ -421,9 +421,12 @@ def _element(writer: FunctionWriter, op: Op) -> None:
 
 def _load(writer: FunctionWriter, op: Op) -> None:
     (reference,) = op.operands
-    space, pointee = _reference(reference).space, _reference(reference).pointee
+    type = _reference(reference)
+    pointee = type.pointee
     align = op.attributes.get("align", align_of(pointee))
-    says = writer.dialect.access(space) + (writer.module.aliasing.load(reference) if writer.module.aliasing else "")
+    says = writer.dialect.access(type.space) + (
+        writer.module.aliasing.load(reference) if writer.module.aliasing else ""
+    )
     load = f"load {writer.module.memory_type(pointee)}, {writer.typed(reference)}, align {align}{says}"
     if pointee == BOOL:
         writer.result(op, f"icmp ne i8 {writer.temporary(load)}, 0")

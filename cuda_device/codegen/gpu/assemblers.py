@@ -494,9 +494,9 @@ def _driver_version() -> str:
     cuda = libcuda.version_of("", libcuda.driver_version())
     if cuda is None:
         return "not found"
-    own = re.search(r"\b\d+\.\d[\d.]*", _kernel_module())
+    version = re.search(r"\b\d+\.\d[\d.]*", _kernel_module())
     reads = f"reads PTX up to {ptx_versions.dotted(ptx_versions.readable(cuda))}"
-    return ", ".join([f"CUDA {cuda[0]}.{cuda[1]}", *([own[0]] if own else []), reads])
+    return ", ".join([f"CUDA {cuda[0]}.{cuda[1]}", *([version[0]] if version else []), reads])
 
 
 def _kernel_module() -> str:

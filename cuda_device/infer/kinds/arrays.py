@@ -33,7 +33,6 @@ from cuda_device.types.layout import (
     common_alignment,
     has_identity,
     known_alignment,
-    machine,
     placement,
     shortfall,
     size_of,
@@ -84,7 +83,8 @@ def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
 
 def _is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
     """Whether indices select an array instead of an element."""
-    return len(parts) != array.ndim or any(not isinstance(part.known.type, model.Number) for part in parts)
+    numbers = [part for part in parts if isinstance(part.known.type, model.Number)]
+    return not len(parts) == len(numbers) == array.ndim
 
 
 def select(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell]) -> Cell:
@@ -142,8 +142,8 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
             raise CompileError(
                 f"an index must be an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
-        conditions.place(frame, part, f"axis {axis}", length)
-        position = frame.run(prelude.place, part, length)
+        conditions.axis_index(frame, part, f"axis {axis}", length)
+        position = frame.run(prelude.position, part, length)
         return position, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
@@ -192,14 +192,14 @@ def _pointer(frame: Frame, owner: Cell[model.Array], /, *index: Cell) -> Cell:
 
 
 def _astype(frame: Frame, owner: Cell[model.Array], dtype: Cell, *, copy: Cell | None = None) -> Cell:
-    array, wanted = owner.type, type_argument(dtype.known, "the dtype of astype")
+    array, element = owner.type, type_argument(dtype.known, "the dtype of astype")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
             "astype makes a copy, for which device code cannot allocate memory", help="write x.astype(T, copy=False)"
         )
-    if wanted != array.dtype:
+    if element != array.dtype:
         raise CompileError(
-            f"astype of {array} to {wanted} needs a copy",
+            f"astype of {array} to {element} needs a copy",
             help="convert the elements: T(x[i]), or use view to see other types",
         )
     return owner
@@ -207,8 +207,8 @@ def _astype(frame: Frame, owner: Cell[model.Array], dtype: Cell, *, copy: Cell |
 
 def _view(frame: Frame, owner: Cell[model.Array], dtype: Cell) -> Cell:
     """The same memory as elements of another type; the length of the last axis changes with the element size."""
-    array, wanted = owner.type, type_argument(dtype.known, "the dtype of view")
-    old, new = size_of(array.dtype), size_of(wanted)
+    array, element = owner.type, type_argument(dtype.known, "the dtype of view")
+    old, new = size_of(array.dtype), size_of(element)
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
         if array.ndim == 0 or array.layout is model.Layout.F:
@@ -217,17 +217,17 @@ def _view(frame: Frame, owner: Cell[model.Array], dtype: Cell) -> Cell:
                 if array.ndim
                 else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
             )
-            raise CompileError(f"{array} cannot be viewed as {wanted}: {why}", help=f"make a view of {instead}")
+            raise CompileError(f"{array} cannot be viewed as {element}: {why}", help=f"make a view of {instead}")
         size = frame.operate("*", shape[-1], Cell(constant(old)))
         conditions.viewed(frame, owner, steps[-1], size, old, new)
         length = frame.operate("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
     # Unless the type says that the array is less aligned, the program is trusted to view suitably aligned memory, as in C++.
-    align = array.align or max(known_alignment(array), align_of(wanted))
+    align = array.align or max(known_alignment(array), align_of(element))
     # With smaller elements there are more of them.
     small = array.small and (new >= old or array.space is not model.Space.GLOBAL)
-    type = replace(array, dtype=wanted, small=small, align=shortfall(wanted, align))
+    type = replace(array, dtype=element, small=small, align=shortfall(element, align))
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
@@ -467,7 +467,7 @@ def column(frame: Frame, owner: Cell[model.Array], member: model.Type, offset: i
     inner = member.shape if isinstance(member, model.Subarray) else ()
     dtype = member.dtype if isinstance(member, model.Subarray) else member
     if isinstance(dtype, model.Number):
-        dtype = machine(dtype)  # arrays have no builtin numbers
+        dtype = dtype.machine  # arrays have no builtin numbers
     type = model.Array(dtype, array.ndim + len(inner), model.Layout.STRIDED, array.readonly, array.space, align)
     shape = [*extents(frame, owner), *(Cell(constant(length)) for length in inner)]
     steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]

@@ -90,9 +90,9 @@ def _binary(frame: Frame, sign: str, a: Cell[Number], b: Cell[Number]) -> Cell:
         case "**":
             return _power(frame, a, b, type)
     rounds = sign in ("//", "%")
-    what = "real numbers" if rounds else "integers"
+    operands = "real numbers" if rounds else "integers"
     remedy = "divide with /, and round the parts" if rounds else "convert a part: int(z.real)"
-    raise CompileError(f"the operator {sign} takes {what}, not {a.known} and {b.known}", help=remedy)
+    raise CompileError(f"the operator {sign} takes {operands}, not {a.known} and {b.known}", help=remedy)
 
 
 def _sum(frame: Frame, sign: str, a: Cell[Number], b: Cell[Number], type: Number) -> Cell:

@@ -27,11 +27,11 @@ from cuda_device.types.vector_classes import host_class_of
 _NAMES = ("address", "dtype", "array", "cast")
 
 
-def _element_of(cell: Cell[Pointer], what: str) -> Type:
-    """The type that a pointer points to, which the operation `what` needs."""
+def _element_of(cell: Cell[Pointer], operation: str) -> Type:
+    """The type that a pointer points to, which the `operation` needs."""
     dtype = cell.type.dtype
     if isinstance(dtype, NoneType):
-        raise CompileError(f"{what}: what a void* points to has no type and no size", help="write p.cast(T) first")
+        raise CompileError(f"{operation}: what a void* points to has no type and no size", help="write p.cast(T) first")
     return dtype
 
 
@@ -155,12 +155,12 @@ def _array(frame: Frame, owner: Cell[Pointer], shape: Cell, strides: Cell | None
     return _moved(frame, owner, frame.build.const(INDEX, 0), type, [*lengths, *steps], used=True)
 
 
-def _numbers(frame: Frame, cell: Cell, what: str) -> list[Value]:
+def _numbers(frame: Frame, cell: Cell, label: str) -> list[Value]:
     cells = frame.fields(cell) if isinstance(frame.as_tuple(cell).known.type, Tuple) else [cell]
     for number in cells:
         if not is_index(number.known.type):
             raise CompileError(
-                f"{what}: {number.known} is not an integer", help="write an integer, or a tuple of integers"
+                f"{label}: {number.known} is not an integer", help="write an integer, or a tuple of integers"
             )
     return [frame.materialise(number, INDEX) for number in cells]
 

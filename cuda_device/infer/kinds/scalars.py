@@ -26,7 +26,7 @@ from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type, wrapped
-from cuda_device.types.layout import machine, size_of
+from cuda_device.types.layout import size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
@@ -57,7 +57,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell[model.Number], name: str) -> Cell
             return None
         raise CompileError(
             f"{cell.known} has no attribute {name!r} in device code: a Python number has only {', '.join(names)}",
-            help=f"convert it to a fixed-width number first: {machine(number)}(…).{name}",
+            help=f"convert it to a fixed-width number first: {number.machine}(…).{name}",
         )
     if name in KIND.methods:
         return None
@@ -174,11 +174,11 @@ def _binary(frame: Frame, sign: str, a: Cell[model.Number], b: Cell[model.Number
 
 def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell[model.Number], b: Cell[model.Number]) -> Cell:
     """An operator on numbers that are converted to `type`."""
-    first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
-        nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
+        nonneg = b.known.nonneg and (sign == "%" or (sign in "+*/|^&" and a.known.nonneg))
         operands = [frame.materialise(a, type), frame.materialise(b, type)]
         return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
+    first, second = known_as(a.known, type), known_as(b.known, type)
     result, exact = combine(sign, type, first, second)
     short = _short(first, second, result) if type == model.INDEX else type
     operands = [frame.materialise(cell, short) for cell in (a, b)]

@@ -160,8 +160,8 @@ def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:
     code = frame.function.__code__
     if not op.operands or not code.co_argcount or op.operands[0].hint != code.co_varnames[0] or struct.host is None:
         return False
-    own = vars(struct.host).get(code.co_name)
-    return getattr(getattr(own, "underlying", own), "__code__", None) is code
+    method = vars(struct.host).get(code.co_name)
+    return getattr(getattr(method, "underlying", method), "__code__", None) is code
 
 
 def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, Cell]:
@@ -169,18 +169,18 @@ def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, 
     position = struct.index(name)
     if position is None:
         raise composites.no_member(struct, name)
-    wanted = struct.fields[position].type
-    if has_identity(wanted):
-        raise references.refusal(wanted)
+    type = struct.fields[position].type
+    if has_identity(type):
+        raise references.refusal(type)
     return position, composites.member(frame, struct, position, value)
 
 
 def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
     """Writes only one member in memory."""
     index = struct.index(name)
-    wanted = struct.fields[index].type if index is not None else None
-    if index is not None and isinstance(wanted, Subarray):
-        composites.check_shape(wanted.shape, value.known)
+    type = struct.fields[index].type if index is not None else None
+    if index is not None and isinstance(type, Subarray):
+        composites.check_shape(type.shape, value.known)
         frame.assign(references.read_member(frame, reference, struct, index), value)
         return []
     position, value = _member(frame, struct, name, value)

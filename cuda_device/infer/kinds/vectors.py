@@ -17,7 +17,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.library import prelude
 from cuda_device.types.host import host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import machine, placement
+from cuda_device.types.layout import placement
 from cuda_device.types.model import Number, NumberKind, Vector
 from cuda_device.types.vector_classes import AXES
 
@@ -39,7 +39,7 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
         raise CompileError("there are no vectors of bools", help="compare the elements")
     if dtype.is_complex:
         raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
-    return frame.composite(Vector(machine(dtype), size), results)
+    return frame.composite(Vector(dtype.machine, size), results)
 
 
 def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
@@ -98,7 +98,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
         return references.behind(frame, reference, vector.dtype, offset)
     indexing.check_index(index.known)
     conditions.element(frame, index, vector.size)
-    position = frame.run(prelude.place, index, Cell(constant(vector.size)))
+    position = frame.run(prelude.position, index, Cell(constant(vector.size)))
     return references.after(frame, references.behind(frame, reference, vector.dtype, 0), position)
 
 

@@ -130,25 +130,27 @@ def bindings(
     path = os.path.abspath(header)
     cuda_source("", include=include, define=define, std=std)  # checks these arguments
     reader = _Reader(path, links_of(link, "bindings"), folders_of(include, "bindings"), dict(define or {}), std)
-    return reader.read()
+    return reader.read_header()
 
 
 def _named(name: str, again: Callable[..., Bindings], *args: Any) -> Bindings:
     """Empty bindings, which unpickling creates by `again(*args)`."""
-    made = Bindings(name)
-    made._reduced = again, args
-    return made
+    namespace = Bindings(name)
+    namespace._reduced = again, args
+    return namespace
 
 
 class _HeaderFunction(Extern):
     """A stub for a function of a header, which is pickled by its signature."""
 
-    def __init__(self, made: Bindings, signature: str, stub: FunctionType, symbol: str, link: tuple[Any, ...]) -> None:
+    def __init__(
+        self, namespace: Bindings, signature: str, stub: FunctionType, symbol: str, link: tuple[Any, ...]
+    ) -> None:
         super().__init__(stub, symbol, link)
-        self.made, self.signature, self.header = made, signature, stub.__code__.co_filename
+        self.namespace, self.signature, self.header = namespace, signature, stub.__code__.co_filename
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getitem, (self.made, self.signature)
+        return getitem, (self.namespace, self.signature)
 
 
 class _Reader:
@@ -159,14 +161,14 @@ class _Reader:
     ) -> None:
         self.path, self.link, self.std, self.define = path, link, std, define
         again = partial(bindings, link=link, include=others, define=define, std=std)
-        self.made = _named(os.path.basename(path), again, path)
+        self.namespace = _named(os.path.basename(path), again, path)
         self.folders = [os.path.dirname(path), *others]
         self.classes: dict[str, type] = {}  # of structs and enumerations
         self.refused: dict[str, str] = {}
         self.text = ""
         self.inline: list[tuple[Bindings, str, FunctionType, str, str]] = []
 
-    def read(self) -> Bindings:
+    def read_header(self) -> Bindings:
         try:
             from clang import cindex
         except ImportError:
@@ -200,69 +202,69 @@ class _Reader:
                     Location(file, where.line),
                     "correct the header; pass folders of other headers as include=…, and macros as define=…",
                 )
-        self.scope(self.made, unit.cursor)
+        self.scope(self.namespace, unit.cursor)
         self.define_inline()
-        return self.made
+        return self.namespace
 
-    def scope(self, made: Bindings, cursor: Any) -> None:
+    def scope(self, namespace: Bindings, cursor: Any) -> None:
         """Binds the declarations of a namespace."""
-        for each in cursor.get_children():
-            if each.location.file is None or each.location.file.name != self.path:
+        for child in cursor.get_children():
+            if child.location.file is None or child.location.file.name != self.path:
                 continue
-            name, kind = each.spelling, each.kind.name
+            name, kind = child.spelling, child.kind.name
             if kind == "LINKAGE_SPEC":
-                self.scope(made, each)
+                self.scope(namespace, child)
             elif kind == "NAMESPACE" and name:
-                if name not in vars(made):
-                    setattr(made, name, _named(f"{made.__name__}::{name}", getattr, made, name))
-                self.scope(getattr(made, name), each)
+                if name not in vars(namespace):
+                    setattr(namespace, name, _named(f"{namespace.__name__}::{name}", getattr, namespace, name))
+                self.scope(getattr(namespace, name), child)
             elif kind in _DECLARATIONS:
                 try:
-                    self.declaration(made, name, each)
+                    self.declaration(namespace, name, child)
                 except _NoCounterpart as reason:
-                    made._missing.setdefault(name, str(reason))
+                    namespace._missing.setdefault(name, str(reason))
             elif kind.endswith("TEMPLATE"):
-                instance = f"@extern(cpp='{_qualified(each)}<…>', link=…)"
-                made._missing.setdefault(name, f"it is a template; declare an instance: {instance}")
+                instance = f"@extern(cpp='{_qualified(child)}<…>', link=…)"
+                namespace._missing.setdefault(name, f"it is a template; declare an instance: {instance}")
 
-    def declaration(self, made: Bindings, name: str, cursor: Any) -> None:
+    def declaration(self, namespace: Bindings, name: str, cursor: Any) -> None:
         """Binds a function, or the name of a type. Raises `_NoCounterpart` if Python has no equivalent."""
         if cursor.kind.name == "FUNCTION_DECL":
             if any(child.kind.name == "CUDADEVICE_ATTR" for child in cursor.get_children()):
-                self.function(made, name, cursor)
+                self.function(namespace, name, cursor)
             else:
-                made._missing.setdefault(name, "it is no __device__ function")
+                namespace._missing.setdefault(name, "it is no __device__ function")
             return
         type = cursor.type.get_canonical()
         if cursor.kind.name == "ENUM_DECL" and cursor.is_definition():
-            self.enumeration(made, cursor)
+            self.enumeration(namespace, cursor)
             return
         if cursor.kind.name == "VAR_DECL":
             raise _NoCounterpart("it is a variable")
         self.type_of(type)
         if type.spelling not in self.classes:
             raise _NoCounterpart(f"it is another name of {type.spelling}")
-        setattr(made, name, self.classes[type.spelling])
+        setattr(namespace, name, self.classes[type.spelling])
 
-    def enumeration(self, made: Bindings, cursor: Any) -> None:
+    def enumeration(self, namespace: Bindings, cursor: Any) -> None:
         members = {
-            _plain(each.spelling): each.enum_value
-            for each in cursor.get_children()
-            if each.kind.name == "ENUM_CONSTANT_DECL"
+            _plain(child.spelling): child.enum_value
+            for child in cursor.get_children()
+            if child.kind.name == "ENUM_CONSTANT_DECL"
         }
         name = "" if cursor.is_anonymous() else cursor.spelling
         try:
-            found = enum.IntEnum(name or "Anonymous", members, module=made.__name__)  # type: ignore[misc]
+            enumeration = enum.IntEnum(name or "Anonymous", members, module=namespace.__name__)  # type: ignore[misc]
         except ValueError as error:  # for names with a meaning in Python
             raise _NoCounterpart(str(error)) from None
-        self.classes[cursor.type.get_canonical().spelling] = found
+        self.classes[cursor.type.get_canonical().spelling] = enumeration
         if name:
-            setattr(made, name, found)
+            setattr(namespace, name, enumeration)
         if not cursor.is_scoped_enum():
-            for member in found:
-                setattr(made, member.name, member)
+            for member in enumeration:
+                setattr(namespace, member.name, member)
 
-    def function(self, made: Bindings, name: str, cursor: Any) -> None:
+    def function(self, namespace: Bindings, name: str, cursor: Any) -> None:
         """Binds a function. A generated function calls those that the header defines; the linker finds the others."""
         if not name.isidentifier():
             raise _NoCounterpart("it is an operator; write a function that calls it")
@@ -277,21 +279,21 @@ class _Reader:
             hints[_plain(parameter.spelling) or f"a{number}"] = self.type_of(type, by_value=is_inline)
         result = cursor.result_type.get_canonical()
         hints["return"] = self.type_of(result)
-        parameters = ", ".join([each for each in hints if each != "return"])
+        parameters = ", ".join([hinted for hinted in hints if hinted != "return"])
         text = "\n" * (cursor.location.line - 1) + f"def {_plain(name)}({parameters}): ..."
-        names: dict[str, Any] = {"__name__": made.__name__}
+        names: dict[str, Any] = {"__name__": namespace.__name__}
         exec(compile(text, self.path, "exec"), names)
         stub = names[_plain(name)]
         stub.__annotations__, stub.__doc__ = hints, cursor.brief_comment
         if not is_inline:
-            _bind(_HeaderFunction(made, cursor.displayname, stub, cursor.mangled_name, self.link))
+            _bind(_HeaderFunction(namespace, cursor.displayname, stub, cursor.mangled_name, self.link))
             return
         parameters = ", ".join(f"cuda_device_type<{_value_type(type)}> a{i}" for i, type in enumerate(types))
         symbol = f"cuda_device_{cursor.mangled_name}"
         star, address = ("*", "&") if result.kind.name == "LVALUEREFERENCE" else ("", "")
         head = f'extern "C" __device__ cuda_device_type<{_value_type(result)}{star}> {symbol}({parameters})'
         call = f"{address}{_qualified(cursor)}({', '.join(f'a{i}' for i in range(len(types)))})"
-        self.inline.append((made, cursor.displayname, stub, symbol, f"{head} {{ return {call}; }}"))
+        self.inline.append((namespace, cursor.displayname, stub, symbol, f"{head} {{ return {call}; }}"))
 
     def define_inline(self) -> None:
         """Binds the functions that the header defines, through functions with C symbols in a source that includes it."""
@@ -299,8 +301,8 @@ class _Reader:
         text = "\n".join([*lines, *(text for *_, text in self.inline)])
         name = f"{os.path.basename(self.path)}.cu"
         source = cuda_source(text, name=name, include=self.folders, define=self.define, std=self.std)
-        for made, signature, stub, symbol, _ in self.inline:
-            _bind(_HeaderFunction(made, signature, stub, symbol, (source, *self.link)))
+        for namespace, signature, stub, symbol, _ in self.inline:
+            _bind(_HeaderFunction(namespace, signature, stub, symbol, (source, *self.link)))
 
     def type_of(self, type: Any, by_value: bool = False) -> model.Type:
         """The type for a canonical C++ type. With `by_value`, a reference to const becomes a value."""
@@ -321,16 +323,16 @@ class _Reader:
                         raise _NoCounterpart(f"{type.spelling} is a reference; write a function that takes a pointer")
                     return self.type_of(pointee)
                 try:
-                    to = self.type_of(pointee)
+                    target = self.type_of(pointee)
                 except _NoCounterpart:
-                    to = model.NONE  # an address that is only passed on
-                return model.Pointer(to, pointee.is_const_qualified())
+                    target = model.NONE  # an address that is only passed on
+                return model.Pointer(target, pointee.is_const_qualified())
             case "CONSTANTARRAY":
                 return model.Tuple((self.type_of(type.element_type.get_canonical()),) * type.element_count)
-            case "RECORD" if found := re.fullmatch(rf"cuda::{DESCRIPTOR}<(.*), (\d+)>", name):
+            case "RECORD" if descriptor := re.fullmatch(rf"cuda::{DESCRIPTOR}<(.*), (\d+)>", name):
                 element = type.get_template_argument_type(0).get_canonical()
                 return model.Array(
-                    self.type_of(element), int(found[2]), model.Layout.STRIDED, element.is_const_qualified()
+                    self.type_of(element), int(descriptor[2]), model.Layout.STRIDED, element.is_const_qualified()
                 )
             case "RECORD":
                 return type_of_hint(self.record(type))
@@ -352,36 +354,36 @@ class _Reader:
             self.nested(self.classes[spelled], type.get_declaration())
         return self.classes[spelled]
 
-    def nested(self, made: type, cursor: Any) -> None:
+    def nested(self, cls: type, cursor: Any) -> None:
         """Makes the types that are declared in a struct attributes of its class, unless a member has the name."""
-        found = Bindings(made.__name__)
-        self.scope(found, cursor)
-        for name, value in vars(found).items():
-            if not name.startswith("_") and not hasattr(made, name):
-                setattr(made, name, value)
+        namespace = Bindings(cls.__name__)
+        self.scope(namespace, cursor)
+        for name, value in vars(namespace).items():
+            if not name.startswith("_") and not hasattr(cls, name):
+                setattr(cls, name, value)
 
-    def structure(self, found: Any, spelled: str) -> Any:
+    def structure(self, record: Any, spelled: str) -> Any:
         """Creates the class for a C++ struct, with the same layout."""
-        cursor = found.get_declaration()
-        parts = [each.kind.name for each in cursor.get_children()]
+        cursor = record.get_declaration()
+        parts = [child.kind.name for child in cursor.get_children()]
         if not cursor.is_definition() and cursor.get_definition() is None:
             raise _NoCounterpart(f"{spelled} is not defined")
         if not cursor.spelling or "(" in spelled:
             raise _NoCounterpart("it has a struct without a name")
-        if "CXX_BASE_SPECIFIER" in parts or any(each.is_virtual_method() for each in cursor.get_children()):
+        if "CXX_BASE_SPECIFIER" in parts or any(child.is_virtual_method() for child in cursor.get_children()):
             raise _NoCounterpart(f"{spelled} has a base class or a virtual function")
         if any(map(_runs_code, cursor.get_children())):
             raise _NoCounterpart(f"{spelled} has a copy constructor or a destructor, so it is passed by its address")
-        fields = list(found.get_fields())
+        fields = list(record.get_fields())
         if any(field.is_bitfield() or not field.spelling for field in fields):
             raise _NoCounterpart(f"{spelled} has a bit-field, or a member without a name")
         hints = {_plain(field.spelling): self.type_of(field.type.get_canonical()) for field in fields}
         plain: Any = type(cursor.spelling, (), {"__annotations__": hints})
-        made = struct(align=found.get_align())(plain)
-        offsets = tuple(found.get_offset(field.spelling) // 8 for field in fields)
-        if layout.Placement(found.get_size(), found.get_align(), offsets) != layout.placement(type_of_hint(made)):
+        cls = struct(align=record.get_align())(plain)
+        offsets = tuple(record.get_offset(field.spelling) // 8 for field in fields)
+        if layout.Placement(record.get_size(), record.get_align(), offsets) != layout.placement(type_of_hint(cls)):
             raise _NoCounterpart(f"{spelled} has a layout that a struct of Python does not have")
-        return made
+        return cls
 
 
 class _NoCounterpart(Exception):
@@ -390,15 +392,15 @@ class _NoCounterpart(Exception):
 
 def _bind(function: _HeaderFunction) -> None:
     """Binds a function by its signature, and by its name unless it is overloaded."""
-    made, signature = function.made, function.signature
+    namespace, signature = function.namespace, function.signature
     name = _plain(signature.partition("(")[0])
-    others = [each for each in made._functions if each.partition("(")[0] == signature.partition("(")[0]]
-    made._functions[signature] = function
+    others = [bound for bound in namespace._functions if bound.partition("(")[0] == signature.partition("(")[0]]
+    namespace._functions[signature] = function
     if others and others != [signature]:
-        vars(made).pop(name, None)
-        made._missing[name] = f"it is overloaded: choose one as an item, such as [{signature!r}]"
+        vars(namespace).pop(name, None)
+        namespace._missing[name] = f"it is overloaded: choose one as an item, such as [{signature!r}]"
     else:
-        setattr(made, name, function)
+        setattr(namespace, name, function)
 
 
 def _runs_code(member: Any) -> bool:
@@ -409,12 +411,12 @@ def _runs_code(member: Any) -> bool:
 
 def _value_type(type: Any) -> str:
     """The C++ type of a parameter or result, without a reference."""
-    found = type.get_canonical()
-    if found.kind.name == "LVALUEREFERENCE":
-        found = found.get_pointee()
-    if "(unnamed" in found.spelling or "(anonymous" in found.spelling:
-        raise _NoCounterpart(f"{found.spelling} has no name")
-    return str(found.spelling)
+    canonical = type.get_canonical()
+    if canonical.kind.name == "LVALUEREFERENCE":
+        canonical = canonical.get_pointee()
+    if "(unnamed" in canonical.spelling or "(anonymous" in canonical.spelling:
+        raise _NoCounterpart(f"{canonical.spelling} has no name")
+    return str(canonical.spelling)
 
 
 def _plain(name: str) -> str:
@@ -436,12 +438,12 @@ def _qualified(cursor: Any) -> str:
 @cache
 def _known() -> dict[str, model.Type]:
     """Our numbers and vectors by their C++ names, with and without the suffix `_16a`."""
-    found: dict[str, model.Type] = {name: model.NUMBERS[ours] for ours, name in NUMBERS.items()}
+    types: dict[str, model.Type] = {name: model.NUMBERS[ours] for ours, name in NUMBERS.items()}
     for family, names in VECTORS.items():
         for size, name in enumerate(names, 1):
-            for each in (name, name.removesuffix("_16a")):
-                found.setdefault(each, model.Vector(model.NUMBERS[family], size))
-    return found
+            for alias in (name, name.removesuffix("_16a")):
+                types.setdefault(alias, model.Vector(model.NUMBERS[family], size))
+    return types
 
 
 @cache
@@ -451,8 +453,8 @@ def _headers() -> dict[str, str]:
     for name, type in _known().items():
         *spaces, short = name.split("::")
         if "<" not in name and not short.endswith("_t") and name not in ("bool", "float", "double"):
-            place = layout.placement(type)
-            text = f"struct alignas({place.align}) {short} {{ char bytes[{place.size}]; }};"
+            placement = layout.placement(type)
+            text = f"struct alignas({placement.align}) {short} {{ char bytes[{placement.size}]; }};"
             lines.append(f"namespace {spaces[0]} {{ {text} }}" if spaces else text)
     for bits, word in ((8, "char"), (16, "short"), (32, "int"), (64, "long long")):
         for name in (f"int{bits}_t", f"uint{bits}_t"):

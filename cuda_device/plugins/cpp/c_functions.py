@@ -31,7 +31,7 @@ _REGISTERS = {"integer": 6, "float": 8}
 """The registers for arguments. An aggregate for which too few are left is passed in memory."""
 
 
-def check(module: Any) -> None:
+def check_host_code(module: Any) -> None:
     """Raises `CompileError` for operations that need a thread of a kernel, and on other platforms than Linux on x86-64."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise CompileError(
@@ -41,9 +41,9 @@ def check(module: Any) -> None:
     for op in (op for function in module.functions for op in function.ops()):
         is_register = op.code is ops.REGISTER and op.attributes["name"] != "hidden_zero"
         if is_register or op.code in _OF_THREADS or ops.Effect.SUSPENDS in op.code.effects:
-            what = op.attributes["name"] if is_register else op.code.name
+            missing = op.attributes["name"] if is_register else op.code.name
             raise CompileError(
-                f"a function for the host is not called by a kernel, so it has no {what}",
+                f"a function for the host is not called by a kernel, so it has no {missing}",
                 op.location,
                 "pass what it needs as an argument, or test target(is_host) first",
             )
@@ -80,15 +80,15 @@ class HostDialect(target("cpu").Cpu):  # type: ignore[misc]  # a class of the ta
 
 def _for_c(name: str, inner: str, prototype: Any) -> str:
     """The function for C, which writes its arguments to memory, calls `inner`, and traps if the record is not empty."""
-    free, given = dict(_REGISTERS), list[str]()
+    free, parameters = dict(_REGISTERS), list[str]()
     lines = [f"  %record = alloca [{RECORD_BYTES} x i8], align 8", "  store i64 0, ptr %record, align 8"]
-    places = ["ptr %record", *(f"ptr %a{i}" for i in range(len(prototype.arguments)))]
+    pointers = ["ptr %record", *(f"ptr %a{i}" for i in range(len(prototype.arguments)))]
     head, end = "void", ["  ret void"]
     if prototype.result != model.NONE:
-        places.append("ptr %result")
+        pointers.append("ptr %result")
         parts = _parts(prototype.result)
         if parts is None:
-            given.append(_in_memory("sret", prototype.result, "%result", 1))
+            parameters.append(_in_memory("sret", prototype.result, "%result", 1))
             free["integer"] -= 1
         else:
             lines.append(f"  %result = alloca {_room(prototype.result, parts)}")
@@ -101,10 +101,10 @@ def _for_c(name: str, inner: str, prototype: Any) -> str:
                 end = [f"  %value = load {plain}, ptr %result, align {align}", f"  ret {plain} %value"]
     for i, type in enumerate(prototype.arguments):
         declared, stores = _argument(f"%a{i}", type, free)
-        given += declared
+        parameters += declared
         lines += stores
     lines += [
-        f"  call void @{inner}({', '.join(places)})",
+        f"  call void @{inner}({', '.join(pointers)})",
         "  %failed = load i64, ptr %record, align 8",
         "  %fails = icmp ne i64 %failed, 0",
         "  br i1 %fails, label %trap, label %return",
@@ -113,7 +113,7 @@ def _for_c(name: str, inner: str, prototype: Any) -> str:
         "  unreachable",
         "return:",
     ]
-    return "\n".join([f"define {head} @{name}({', '.join(given)}) nounwind {{", *lines, *end, "}\n"])
+    return "\n".join([f"define {head} @{name}({', '.join(parameters)}) nounwind {{", *lines, *end, "}\n"])
 
 
 def _argument(name: str, type: model.Type, free: dict[str, int]) -> tuple[list[str], list[str]]:
@@ -171,8 +171,8 @@ def _parts(type: model.Type) -> list[str] | None:
         is_float = isinstance(number, model.Number) and number.is_float and number.bits >= 32
         word = access.offset // 8
         kinds[word] = "float" if is_float and kinds.get(word, "float") == "float" else "integer"
-    found = []
+    types = []
     for word, kind in sorted(kinds.items()):  # an empty structure and padding have none
         count = min(8, size - 8 * word)
-        found.append({4: "float", 8: "double"}[count] if kind == "float" else f"i{8 * count}")
-    return found
+        types.append({4: "float", 8: "double"}[count] if kind == "float" else f"i{8 * count}")
+    return types

@@ -77,14 +77,14 @@ def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kerne
     """The prototype of an interoperable function; `launchers` adds a launcher, for host compilers."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
-    found = compile_job(job_of(function, arguments), "typed")["typed"].main.prototype
+    prototype = compile_job(job_of(function, arguments), "typed")["typed"].main.prototype
     code = function.underlying.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     parameters = ", ".join(
-        f"{writer.name(type)} {_plain(name)}" for name, type in zip(names, found.arguments, strict=True)
+        f"{writer.name(type)} {_plain(name)}" for name, type in zip(names, prototype.arguments, strict=True)
     )
     symbol = function.underlying.__name__
-    result = "void" if isinstance(found.result, model.NoneType) else writer.name(found.result)
+    result = "void" if isinstance(prototype.result, model.NoneType) else writer.name(prototype.result)
     space = "__global__" if isinstance(function, Kernel) else "__device__"
     line = f'extern "C" {space} {result} {symbol}({parameters});'
     if not launchers:
@@ -143,39 +143,40 @@ class _DeclarationWriter:
         self.names[key] = name
         lines = [f"  {self.member(*member)};\n" for member in members]
         packed = isinstance(type, model.Struct) and bool(type.size)
-        place = layout.placement(key)
+        placement = layout.placement(key)
         if packed:
-            align = f"__attribute__((packed, aligned({place.align}))) "
-            lines = list(_with_padding(lines, [layout.size_of(each) for _, each, _ in members], place))
+            align = f"__attribute__((packed, aligned({placement.align}))) "
+            sizes = [layout.size_of(member_type) for _, member_type, _ in members]
+            lines = list(_with_padding(lines, sizes, placement))
         else:
             # C++ rejects an alignment that is less than that of the members.
-            natural = max((max(align, _alignment(each)) for _, each, align in members), default=1)
-            align = f"alignas({place.align}) " if place.align > natural else ""
-        checks = layout_checks(name, place, [member for member, _, _ in members])
+            natural = max((max(align, _alignment(member_type)) for _, member_type, align in members), default=1)
+            align = f"alignas({placement.align}) " if placement.align > natural else ""
+        checks = layout_checks(name, placement, [member for member, _, _ in members])
         self.texts.append(f"struct {align}{name} {{\n{''.join(lines)}}};\n" + "\n".join(checks) + "\n")
         return name
 
-    def numbered(self, what: str) -> str:
+    def numbered(self, stem: str) -> str:
         """An unused name."""
-        names = (f"{what}_{i}" for i in itertools.count())
+        names = (f"{stem}_{i}" for i in itertools.count())
         return next(name for name in names if name not in self.names.values())
 
     def member(self, name: str, type: model.Type, align: int) -> str:
         """The declaration of a member, with its alignment."""
-        wanted = f"alignas({align}) " if align > _alignment(type) else ""
+        alignment = f"alignas({align}) " if align > _alignment(type) else ""
         if isinstance(type, model.Subarray):
-            return f"{wanted}{self.name(type.dtype)} {name}{''.join(f'[{length}]' for length in type.shape)}"
-        return f"{wanted}{self.name(type)} {name}"
+            return f"{alignment}{self.name(type.dtype)} {name}{''.join(f'[{length}]' for length in type.shape)}"
+        return f"{alignment}{self.name(type)} {name}"
 
 
 def _alignment(type: model.Type) -> int:
     return layout.align_of(type if isinstance(type, model.Subarray) else abi.representation(type))
 
 
-def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: layout.Placement) -> Iterator[str]:
+def _with_padding(lines: Sequence[str], sizes: Sequence[int], placement: layout.Placement) -> Iterator[str]:
     """The members of a struct with explicit offsets, and padding between them."""
     end = 0
-    for line, size, offset in zip((*lines, ""), (*sizes, 0), (*place.offsets, place.size), strict=True):
+    for line, size, offset in zip((*lines, ""), (*sizes, 0), (*placement.offsets, placement.size), strict=True):
         if offset > end:
             yield f"  unsigned char padding_{end}[{offset - end}];\n"
         yield line

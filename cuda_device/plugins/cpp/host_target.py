@@ -17,7 +17,7 @@ _CPU: Any = target("cpu")
 
 
 def _inlined(work: Work) -> Any:
-    c_functions.check(work["device"])
+    c_functions.check_host_code(work["device"])
     return _CPU.return_exits(work["device"])
 
 

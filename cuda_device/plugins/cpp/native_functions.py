@@ -53,7 +53,7 @@ class NativeFunction:
         self._aligns = [layout.align_of(abi.representation(known.type)) for known in work.job.known]
 
     def __repr__(self) -> str:
-        listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
+        listed = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in self.compiled.parameters)
         return f"<function for the host {self.compiled.symbol}({listed}) -> {self.compiled.result}>"
 
     @users_traceback

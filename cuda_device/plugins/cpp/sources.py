@@ -50,7 +50,7 @@ class CudaSource:
 
         Raises `CompileError` if the file cannot be read or NVRTC rejects the text.
         """
-        plain = self.read()
+        plain = self.read_text()
         more = type_checks.additions(stubs, plain, checked=self.std != "c++03")  # which has no static_assert
         text = plain + more
         folders = (*([os.path.dirname(self.name) or "."] if self.text is None else []), *self.include, _OUR_HEADERS)
@@ -80,7 +80,7 @@ class CudaSource:
         name = f"C++ {sha256(repr(parts).encode()).hexdigest()}"
         return disk.loaded(name, compile, bytes)
 
-    def read(self) -> str:
+    def read_text(self) -> str:
         """The text. Raises `CompileError` if the file cannot be read."""
         if self.text is not None:
             return self.text
@@ -110,12 +110,12 @@ class CudaSource:
     def _refused(self, text: str, log: str, architecture: object) -> CompileError:
         """The error for NVRTC's messages."""
         log = log.replace("At end of source:", f"{self.name}({len(text.splitlines())}):")
-        found = re.search(_ERROR, log)
-        what = f"NVRTC cannot compile {self.name} for {architecture}"
-        if found is None:
+        first = re.search(_ERROR, log)
+        problem = f"NVRTC cannot compile {self.name} for {architecture}"
+        if first is None:
             version = ".".join(map(str, _nvrtc().nvrtcVersion()[1:]))
             return CompileError(
-                f"{what}: {log}", help=f"this is NVRTC {version}: install another nvidia-cuda-nvrtc, or link PTX"
+                f"{problem}: {log}", help=f"this is NVRTC {version}: install another nvidia-cuda-nvrtc, or link PTX"
             )
         help = "correct the C++ source"
         if "cuda_device_stub_" in log:
@@ -126,11 +126,11 @@ class CudaSource:
                 f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}; "
                 "in place of the standard library's headers, which NVRTC lacks, include CCCL's <cuda/std/…>"
             )
-        linecache.checkcache(found["file"])  # which may have changed since an earlier error
+        linecache.checkcache(first["file"])  # which may have changed since an earlier error
         if self.text is not None:  # for the excerpt in the message
             linecache.cache[self.name] = len(text), None, text.splitlines(keepends=True), self.name
         whole = "\n".join(f"    {line}".rstrip() for line in log.splitlines())
-        return CompileError(f"{what}: {found['reason']}\n{whole}", Location(found["file"], int(found["line"])), help)
+        return CompileError(f"{problem}: {first['reason']}\n{whole}", Location(first["file"], int(first["line"])), help)
 
 
 def source_of(path: str) -> CudaSource:
@@ -175,17 +175,17 @@ def cuda_source(
     return CudaSource(None if is_file else str(source), shown, folders, tuple(values), std)
 
 
-def folders_of(include: Any, who: str) -> tuple[str, ...]:
+def folders_of(include: Any, caller: str) -> tuple[str, ...]:
     """The folders of the argument `include`. Raises `TypeError` for anything else."""
     try:
         return tuple(map(os.fspath, (include,) if isinstance(include, (str, os.PathLike)) else include))
     except TypeError:
-        raise TypeError(f"{who}(include=…) takes a folder of headers, or several, not {include!r}") from None
+        raise TypeError(f"{caller}(include=…) takes a folder of headers, or several, not {include!r}") from None
 
 
 def _headers(text: str, folders: Iterable[str]) -> list[str] | None:
     """Paths and hashes of the headers in these folders that a text may include; None if a macro names one."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     todo = [(text, "")]
     while todo:
         text, beside = todo.pop()
@@ -196,17 +196,17 @@ def _headers(text: str, folders: Iterable[str]) -> list[str] | None:
             places = [beside] if beside and match["quoted"] else []
             for folder in (*places, *folders):
                 path = os.path.join(folder, name)
-                if path in found or not os.path.isfile(path):
-                    found.setdefault(path, "")  # a file there would change the result
-                    if found[path]:
+                if path in digests or not os.path.isfile(path):
+                    digests.setdefault(path, "")  # a file there would change the result
+                    if digests[path]:
                         break
                     continue
                 with open(path, encoding="utf-8", errors="replace") as file:
                     content = file.read()
-                found[path] = sha256(content.encode()).hexdigest()
+                digests[path] = sha256(content.encode()).hexdigest()
                 todo.append((content, os.path.dirname(path)))
                 break
-    return [f"{path} {digest}" for path, digest in sorted(found.items())]
+    return [f"{path} {digest}" for path, digest in sorted(digests.items())]
 
 
 def _cuda_headers() -> tuple[str, ...]:
@@ -215,8 +215,8 @@ def _cuda_headers() -> tuple[str, ...]:
         from cuda import pathfinder
     except ImportError:
         return ()
-    found = (pathfinder.find_nvidia_header_directory(name) for name in _CUDA_HEADERS)
-    return tuple(folder for folder in found if folder)
+    folders = (pathfinder.find_nvidia_header_directory(name) for name in _CUDA_HEADERS)
+    return tuple(folder for folder in folders if folder)
 
 
 def _nvrtc() -> Any:

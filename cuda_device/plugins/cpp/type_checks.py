@@ -21,7 +21,7 @@ from cuda_device.plugins.cpp.type_names import OFFSETOF, cpp_name, headers_for
 
 def additions(stubs: Sequence[Extern], text: str, checked: bool) -> str:
     """The C++ that is appended to a text for stubs; types are compared if `checked`."""
-    by_declaration = {(each.symbol, each.parameters, each.result, each.header): each for each in reversed(stubs)}
+    by_declaration = {(stub.symbol, stub.parameters, stub.result, stub.header): stub for stub in reversed(stubs)}
     return "".join(sorted(_addition(stub, text, checked) for stub in by_declaration.values()))
 
 
@@ -71,27 +71,28 @@ def _agreement(function: Extern) -> str:
     code, symbol = function.underlying.__code__, function.symbol
     types, cpp = (function.result, *function.parameters), ["R", *(f"A{i}" for i in range(len(function.parameters)))]
     names = (f"{symbol}, {name}" for name in ("result", *code.co_varnames[: len(function.parameters)]))
-    made = f"cuda_device_stub_{symbol}_{sha256(repr(types).encode()).hexdigest()[:8]}"
-    head = f"template <{', '.join(f'class {each}' for each in cpp)}>"
+    check_name = f"cuda_device_stub_{symbol}_{sha256(repr(types).encode()).hexdigest()[:8]}"
+    head = f"template <{', '.join(f'class {parameter}' for parameter in cpp)}>"
     lines = [
         f"namespace cuda_device_absent {{ extern const char {symbol}; }} using namespace cuda_device_absent;",
-        f"{head} struct {made}_types {{",
-        *(check for each in zip(names, cpp, types, strict=True) for check in (_passes(*each), *_fits(*each))),
-        f"}}; {head} {made}_types<{', '.join(cpp)}> {made}(R (*)({', '.join(cpp[1:])})); char {made}(const char*);",
-        f'static_assert(sizeof({made}(&::{symbol})), "");',
+        f"{head} struct {check_name}_types {{",
+        *(check for row in zip(names, cpp, types, strict=True) for check in (_passes(*row), *_fits(*row))),
+        f"}}; {head} {check_name}_types<{', '.join(cpp)}> {check_name}(R (*)({', '.join(cpp[1:])}));",
+        f"char {check_name}(const char*);",
+        f'static_assert(sizeof({check_name}(&::{symbol})), "");',
     ]
-    place = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
-    return f"\n{OFFSETOF}{_KINDS}{place}{place.join(lines)}\n"
+    line_directive = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
+    return f"\n{OFFSETOF}{_KINDS}{line_directive}{line_directive.join(lines)}\n"
 
 
-def _passes(what: str, cpp: str, type: model.Type) -> str:
+def _passes(label: str, cpp: str, type: model.Type) -> str:
     """The check that values of a C++ type are passed in the same way: as a copy, or by the address of one."""
     copies = type == model.NONE or abi.passing(type, kernel=False) != "address"
     word, how = ("true", "as a copy") if copies else ("false", "by its address")
-    return f'static_assert(cuda_device_passing<{cpp}>::copies == {word}, "{what}: {type} is passed {how}");'
+    return f'static_assert(cuda_device_passing<{cpp}>::copies == {word}, "{label}: {type} is passed {how}");'
 
 
-def _fits(what: str, cpp: str, type: model.Type) -> list[str]:
+def _fits(label: str, cpp: str, type: model.Type) -> list[str]:
     """The checks that a C++ type corresponds to one of ours: a number, a pointer, or a structure with these members."""
     ours = abi.representation(type) if type != model.NONE else type
     is_scalar = isinstance(ours, model.Number) and not (ours.is_complex or (ours.is_float and ours.bits < 32))
@@ -101,30 +102,30 @@ def _fits(what: str, cpp: str, type: model.Type) -> list[str]:
         not isinstance(type, model.AtomicCell)
     )  # a number or a class
     if type == model.NONE:
-        return [f'static_assert({facts[0]}, "{what}: {type}");']
-    place = layout.placement(ours)
-    facts += [f"sizeof({cpp}) == {place.size}", f"alignof({cpp}) == {place.align}"]
-    checks = [f'static_assert({" && ".join(facts)}, "{what}: {type}");']
+        return [f'static_assert({facts[0]}, "{label}: {type}");']
+    placement = layout.placement(ours)
+    facts += [f"sizeof({cpp}) == {placement.size}", f"alignof({cpp}) == {placement.align}"]
+    checks = [f'static_assert({" && ".join(facts)}, "{label}: {type}");']
     if isinstance(type, (model.Pointer, model.Array)):
-        checks += _points_to(what, cpp if isinstance(type, model.Pointer) else f"decltype({cpp}::data)", type)
+        checks += _points_to(label, cpp if isinstance(type, model.Pointer) else f"decltype({cpp}::data)", type)
     if isinstance(type, model.Struct):
-        for field, offset in zip(type.fields, place.offsets, strict=True):
+        for field, offset in zip(type.fields, placement.offsets, strict=True):
             if field.name not in abi.CPP_WORDS:
-                at = f"cuda_device_offsetof({cpp}, {field.name}) == {offset}"
-                checks.append(f'static_assert({at}, "{what}.{field.name}");')
+                condition = f"cuda_device_offsetof({cpp}, {field.name}) == {offset}"
+                checks.append(f'static_assert({condition}, "{label}.{field.name}");')
                 if not isinstance(field.type, model.Subarray):
-                    checks += _fits(f"{what}.{field.name}", f"decltype({cpp}::{field.name})", field.type)
+                    checks += _fits(f"{label}.{field.name}", f"decltype({cpp}::{field.name})", field.type)
     return checks
 
 
-def _points_to(what: str, cpp: str, type: model.Pointer | model.Array) -> list[str]:
+def _points_to(label: str, cpp: str, type: model.Pointer | model.Array) -> list[str]:
     """The checks that a C++ pointer is to const if ours is, and to the same type, or to void."""
-    name = f"cuda_device_{re.sub(r'[^a-zA-Z0-9]+', '_', what)}"
-    checks = [f'static_assert(cuda_device_pointee<{cpp}>::is_const, "{what}: {type}");'] * type.readonly
+    name = f"cuda_device_{re.sub(r'[^a-zA-Z0-9]+', '_', label)}"
+    checks = [f'static_assert(cuda_device_pointee<{cpp}>::is_const, "{label}: {type}");'] * type.readonly
     if type.dtype != model.NONE:
         checks += [
             f"template <class {name}_type, class = void> struct {name} {{",
-            *_fits(f"{what}[0]", f"{name}_type", type.dtype),
+            *_fits(f"{label}[0]", f"{name}_type", type.dtype),
             f"}}; template <class T> struct {name}<void, T> {{}};",
             f'static_assert(sizeof({name}<typename cuda_device_pointee<{cpp}>::type>), "");',
         ]
@@ -149,12 +150,12 @@ def _instance(function: Extern, checked: bool) -> str:
     names = [f"a{i}" for i in range(len(types))]
     parameters = ", ".join(f"{type} {name}" for type, name in zip(types, names, strict=True))
     head = f'extern "C" __device__ {result} {function.symbol}({parameters})'
-    passed = [each for each in (*function.parameters, function.result) if isinstance(each, model.Struct)]
+    passed = [record for record in (*function.parameters, function.result) if isinstance(record, model.Struct)]
     checks = [check for name, type in structs.items() for check in _fits(name, name, type)] * checked
-    checks += [_passes(each.name, each.name, each) for each in passed] * checked
+    checks += [_passes(record.name, record.name, record) for record in passed] * checked
     if checks:
         checks = [f"struct {function.symbol}_types {{", *checks, "};"]
     includes = "".join(f"#include <{header}>\n" for header in headers_for(head))
     lines = [*checks, f"{head} {{ return {function.cpp}({', '.join(names)}); }}"]
-    place = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
-    return f"\n{(OFFSETOF + _KINDS) * bool(checks)}{includes}{place}{place.join(lines)}\n"
+    line_directive = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
+    return f"\n{(OFFSETOF + _KINDS) * bool(checks)}{includes}{line_directive}{line_directive.join(lines)}\n"

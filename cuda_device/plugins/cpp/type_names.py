@@ -77,8 +77,8 @@ def cpp_name(type: model.Type, name_of: Callable[[model.Struct | model.Tuple], s
         case model.Struct() | model.Tuple():
             return name_of(type)
         case model.Pointer(dtype, readonly):
-            to = "void" if isinstance(dtype, model.NoneType) else cpp_name(dtype, name_of)
-            return f"{to} const*" if readonly else f"{to}*"
+            pointee = "void" if isinstance(dtype, model.NoneType) else cpp_name(dtype, name_of)
+            return f"{pointee} const*" if readonly else f"{pointee}*"
         case model.Array(dtype, ndim, _, readonly):
             element = cpp_name(dtype, name_of) + (" const" if readonly else "")
             return f"cuda::{DESCRIPTOR}<{element}, {ndim}>"
@@ -97,13 +97,13 @@ OFFSETOF = """\
 """
 
 
-def layout_checks(name: str, place: layout.Placement, members: Sequence[str]) -> list[str]:
+def layout_checks(name: str, placement: layout.Placement, members: Sequence[str]) -> list[str]:
     """`static_assert`s of the size, alignment and offsets of a structure; the text must include `OFFSETOF`."""
     return [
-        f'static_assert(sizeof({name}) == {place.size}, "sizeof {name}");',
-        f'static_assert(alignof({name}) == {place.align}, "alignof {name}");',
+        f'static_assert(sizeof({name}) == {placement.size}, "sizeof {name}");',
+        f'static_assert(alignof({name}) == {placement.align}, "alignof {name}");',
         *(
             f'static_assert(cuda_device_offsetof({name}, {member}) == {offset}, "{name}.{member}");'
-            for member, offset in zip(members, place.offsets, strict=True)
+            for member, offset in zip(members, placement.offsets, strict=True)
         ),
     ]

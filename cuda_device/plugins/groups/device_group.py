@@ -122,7 +122,8 @@ class DeviceGroup:
             for row in map(rows.__getitem__, range(len(self)))
         )
         return DeviceArrayGroup(
-            self, [DeviceArray.over(*each, first.dtype) for each in zip(views, self.streams, strict=True)]
+            self,
+            [DeviceArray.over(view, stream, first.dtype) for view, stream in zip(views, self.streams, strict=True)],
         )
 
     def synchronize(self, timeout: float | None = None) -> None:
@@ -266,22 +267,22 @@ def _wait(
     return any(error is not None for error in ended.values())
 
 
-def _streams_of(given: Sequence[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise CallError(f"a group is made of a list of devices, not of {given!r}", "write DeviceGroup([0, 1])")
-    devices = list(given)
+def _streams_of(devices: Sequence[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
+    if isinstance(devices, str) or not isinstance(devices, Iterable):
+        raise CallError(f"a group is made of a list of devices, not of {devices!r}", "write DeviceGroup([0, 1])")
+    devices = list(devices)
     if not devices:
         raise LaunchError("a group needs at least one device", "name GPUs by their numbers, or give streams")
     if streams is None:
         return tuple(map(_stream_of, devices))
-    found = tuple(map(as_stream, streams))
-    ordinals = [stream.ordinal if isinstance(stream, GpuStream) else "the CPU" for stream in found]
+    converted = tuple(map(as_stream, streams))
+    ordinals = [stream.ordinal if isinstance(stream, GpuStream) else "the CPU" for stream in converted]
     if ordinals != devices:
         raise LaunchError(
             f"streams= are on {ordinals}, not on the devices {devices}",
             "give each GPU one of its streams, in order",
         )
-    return found
+    return converted
 
 
 def _stream_of(device: Any) -> Stream:
@@ -325,17 +326,17 @@ class DeviceArrayGroup:
         arrays = list(arrays)
         if len(arrays) != len(group):
             raise LaunchError(f"{len(arrays)} arrays for {len(group)} devices", "give one array for each rank")
-        each = [as_array(x, stream=group.streams[i], name=f"arrays[{i}]") for i, x in enumerate(arrays)]
-        first = each[0]
-        for rank, one in enumerate(each):
-            types = array_view(first).type, array_view(one).type
-            if (one.shape, types[1]) != (first.shape, types[0]):
-                shown = f"{first.shape} of {types[0]}", f"{one.shape} of {types[1]}"
+        members = [as_array(x, stream=group.streams[i], name=f"arrays[{i}]") for i, x in enumerate(arrays)]
+        first = members[0]
+        for rank, member in enumerate(members):
+            types = array_view(first).type, array_view(member).type
+            if (member.shape, types[1]) != (first.shape, types[0]):
+                shown = f"{first.shape} of {types[0]}", f"{member.shape} of {types[1]}"
                 raise LaunchError(
                     f"arrays[{rank}] for {group.name(rank)} is {shown[1]}, and arrays[0] is {shown[0]}",
                     "give all the same shape and dtype: make the largest on each device, or several groups",
                 )
-        return cls(group, each)
+        return cls(group, members)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -353,8 +354,8 @@ class DeviceArrayGroup:
 
     def fill(self, value: Any) -> None:
         """Sets all elements of all arrays to `value`, as `DeviceArray.fill` does."""
-        for each in self._arrays:
-            each.fill(value)
+        for member in self._arrays:
+            member.fill(value)
         self.group.join()
 
     def on(self, rank: int) -> Any:
@@ -419,15 +420,15 @@ def nth(parts: Sequence[T], rank: int) -> T:
 
 def part_of(arrays: Sequence[DeviceArray], rank: int, stream: Stream) -> Any:
     """The struct that a kernel on the device of a rank takes: the rank's own array and the distances to the others."""
-    views = [array_view(each) for each in arrays]
-    own = views[rank]
+    views = [array_view(member) for member in arrays]
+    own_view = views[rank]
     # The arrays of all devices are kept alive while a kernel runs on any of them.
-    mine = replace(own, keep_alive=tuple(view.keep_alive for view in views))
-    shared = [view for view in views if (view.device, view.ordinal) == (own.device, own.ordinal)]
+    mine = replace(own_view, keep_alive=tuple(view.keep_alive for view in views))
+    shared = [view for view in views if (view.device, view.ordinal) == (own_view.device, own_view.ordinal)]
     ends = [view.extent for view in shared]
     object.__setattr__(mine, "span", (min(low for low, _ in ends), max(high for _, high in ends)))
-    offsets = array(np.array([view.data - own.data for view in views], np.int64), stream=stream)
-    kind = array_group(own.element, own.ndim)
+    offsets = array(np.array([view.data - own_view.data for view in views], np.int64), stream=stream)
+    kind = array_group(own_view.element, own_view.ndim)
     return kind(DeviceArray.over(mine, stream, arrays[rank].dtype), offsets, rank)
 
 
@@ -465,23 +466,23 @@ def launch_group(
     sizes = LaunchSizes(grid, block, shared, threads, cluster)
     if isinstance(getattr(f, "kernel", None), Kernel):  # a `BoundKernel`, whose plugin need not be installed
         bound = cast("BoundKernel", f)
-        sizes = LaunchSizes(**bound.sizes | {what: size for what, size in sizes.given().items() if size})
+        sizes = LaunchSizes(**bound.sizes | {keyword: size for keyword, size in sizes.given().items() if size})
         f = bound.kernel
     check_kernel(f)
     kernel = cast("Kernel", f)
     sizes = sizes.without(kwargs, parameters_of(kernel.underlying).names)
     # Kernels access the arrays of other devices, too, so they are ordered with the streams of all arrays' libraries.
     arrays = _arrays_of((args, list(kwargs.values())))
-    for each in arrays:
-        each.join_producer()
+    for member in arrays:
+        member.join_producer()
     group.join()
     try:
         if not _launched_by_machine_code(group, kernel, args, kwargs, sizes):
             _launch_by_python(group, kernel, args, kwargs, sizes)
     finally:
         group.join()
-        for each in arrays:
-            each.join_producer()
+        for member in arrays:
+            member.join_producer()
 
 
 def _arrays_of(value: Any) -> Sequence[DeviceArray]:
@@ -515,10 +516,10 @@ def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwa
     for rank, stream in enumerate(streams):
         try:
             positional, named = _values(group, rank, args, kwargs)
-            own = _sizes(group, rank, kernel, args, kwargs, sizes)
+            grid, block, shared, *_ = _sizes(group, rank, kernel, args, kwargs, sizes)
         except Exception:  # `_launch_by_python` raises it again
             return False
-        keywords = {"grid": own.grid, "block": own.block, "shared": own.shared, **named, "stream": stream}
+        keywords = {"grid": grid, "block": block, "shared": shared, **named, "stream": stream}
         with stream.using():
             if not can_launch(kernel, *positional, **keywords):
                 return False
@@ -527,8 +528,8 @@ def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwa
     with group.lock:  # the launches of several threads have the same order on all devices
         for stream, positional, keywords in calls:
             with stream.using():
-                made = launched(kernel, *positional, **keywords)
-            rest.append(bool if made else partial(launch, kernel, *positional, **keywords))
+                is_made = launched(kernel, *positional, **keywords)
+            rest.append(bool if is_made else partial(launch, kernel, *positional, **keywords))
     if any(call is not bool for call in rest):  # the driver has refused a launch, and Python raises the error
         group.run(rest, f"launching {kernel.underlying.__name__}")
     return True
@@ -549,10 +550,11 @@ def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any
 
 def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: LaunchSizes) -> LaunchSizes:
     """The sizes of the launch of one rank."""
-    own = LaunchSizes(*(of_rank(size, group, rank, what) for what, size in zip(sizes._fields, sizes, strict=True)))
-    if any(map(callable, own)):
-        return LaunchSizes(**device.BoundKernel.sizes_for(kernel, *_values(group, rank, args, kwargs), own.given()))
-    return own
+    pairs = zip(sizes._fields, sizes, strict=True)
+    sizes = LaunchSizes(*(of_rank(size, group, rank, keyword) for keyword, size in pairs))
+    if any(map(callable, sizes)):
+        return LaunchSizes(**device.BoundKernel.sizes_for(kernel, *_values(group, rank, args, kwargs), sizes.given()))
+    return sizes
 
 
 def _prepared(

@@ -100,29 +100,29 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
     barrier is broken then: every later one with these flags is a `KernelError`, too, until `flags.fill(0)` on the host. Device
     code only.
     """
-    found = shared_array(2, "int32")
+    verdict = shared_array(2, "int32")
     syncthreads()
     if thread_idx.x == 0 and thread_idx.y == 0 and thread_idx.z == 0:
         block = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z)
         turn = _flag(flags.own, block, flags.rank).load("relaxed", "system") + 1
         for rank in range(flags.n_devices):
             signal(flags, rank, turn, block)
-        found[0], found[1] = -1, 0
+        verdict[0], verdict[1] = -1, 0
         for rank in range(flags.n_devices):
-            if found[0] < 0:
+            if verdict[0] < 0:
                 lead = _lead(flags, rank, turn, block, timeout, -1)
                 if lead < 0 or lead > 1:
-                    found[0], found[1] = rank, lead
-        if found[1] == -1:
+                    verdict[0], verdict[1] = rank, lead
+        if verdict[1] == -1:
             for rank in range(flags.n_devices):
                 signal(flags, rank, turn + _BROKEN, block)
     syncthreads()
-    if found[1] == -1:
+    if verdict[1] == -1:
         raise TimeoutError(
-            f"rank {found[0]} has not reached the barrier where rank {flags.rank} waits",
+            f"rank {verdict[0]} has not reached the barrier where rank {flags.rank} waits",
             "launch the kernel on all devices with the same grid, or raise the timeout",
         )
-    if found[0] >= 0:
+    if verdict[0] >= 0:
         raise RuntimeError(
             "an earlier barrier with these flags has timed out", "set the flags to zero on the host: flags.fill(0)"
         )

@@ -60,9 +60,9 @@ class _TorchRanks:
         return int(self.distributed.get_world_size(self.group))
 
     def allgather(self, value: Any, /) -> list[Any]:
-        found: list[Any] = [None] * self.size
-        self.distributed.all_gather_object(found, value, group=self.group)
-        return found
+        values: list[Any] = [None] * self.size
+        self.distributed.all_gather_object(values, value, group=self.group)
+        return values
 
 
 def _ranks_of(ranks: Any) -> Ranks:
@@ -77,8 +77,8 @@ def _ranks_of(ranks: Any) -> Ranks:
             f"ranks= is of type {type(ranks).__name__}, which has no rank, size and allgather",
             "pass torch.distributed or one of its groups, an mpi4py communicator, or the ranks of cuda_device.dask.spmd",
         )
-    found: Ranks = ranks
-    return found
+    checked: Ranks = ranks
+    return checked
 
 
 @dataclass(frozen=True)
@@ -130,17 +130,17 @@ class SymmetricArray:
     def _all(self, step: Callable[[], Any], doing: str) -> list[Any]:
         """Runs a step in each process and gathers the results. If it fails in one, all processes raise."""
         try:
-            found, reason = step(), None
+            result, reason = step(), None
         except LaunchError as error:
-            found, reason = None, (error.reason, error.help)
+            result, reason = None, (error.reason, error.help)
         except Exception as error:  # of any kind, because the other processes wait
-            found, reason = None, (f"{type(error).__name__}: {error}", "")
-        every = self._ranks.allgather((found, reason))
+            result, reason = None, (f"{type(error).__name__}: {error}", "")
+        every = self._ranks.allgather((result, reason))
         failed = [(rank, reason) for rank, (_, reason) in enumerate(every) if reason is not None]
         if failed:
-            rank, (what, remedy) = failed[0]
-            raise LaunchError(f"rank {rank} failed {doing}: {what}", remedy)
-        return [found for found, _ in every]
+            rank, (problem, remedy) = failed[0]
+            raise LaunchError(f"rank {rank} failed {doing}: {problem}", remedy)
+        return [result for result, _ in every]
 
     def _make(self, shape: Any, dtype: Any, stream: Any) -> _Offer:
         self.stream: Stream = as_stream(stream)
@@ -223,9 +223,9 @@ class SymmetricArray:
 
     def _give_back(self) -> None:
         self._detach()
-        own, self._own = self._own, None
-        if own is not None:
-            own.release()
+        part, self._own = self._own, None
+        if part is not None:
+            part.release()
 
     def __enter__(self) -> Self:
         return self

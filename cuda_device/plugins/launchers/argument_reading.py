@@ -38,13 +38,13 @@ from cuda_device.plugins.launchers.memory_layout import (
 from cuda_device.plugins.launchers.object_reading import Offset, int_of, known, size_of, type_of, words
 
 
-def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
+def read_arguments(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
     """Reads all arguments. Returns whether they are those of the plan."""
-    of, owners, spans = words(plan), local_array(MOST_OWNERS, int64), local_array(2 * MOST_SPANS, int64)
+    fields, owners, spans = words(plan), local_array(MOST_OWNERS, int64), local_array(2 * MOST_SPANS, int64)
     owners[0] = values
     words(launch)[Launch.FACTS] = 1
-    row = of[Plan.ROWS]
-    for _ in range(of[Plan.COUNT]):
+    row = fields[Plan.ROWS]
+    for _ in range(fields[Plan.COUNT]):
         obj = words(owners[words(row)[Row.OWNER]] + words(row)[Row.OFFSET])[0]
         if obj == 0:
             return False
@@ -58,11 +58,11 @@ def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
         elif not read_value(row, obj, launch, buffer, int64(address(owners)), int64(address(spans))):
             return False
         row += 8 * len(Row)
-    facts = of[Plan.FACTS]
+    facts = fields[Plan.FACTS]
     if facts < 0:
         return True
-    hold = words(launch)[Launch.FACTS] != 0 and are_apart(of[Plan.WRITTEN], of[Plan.SPANS], int64(address(spans)))
-    return hold == (facts == 1)
+    apart = are_apart(fields[Plan.WRITTEN], fields[Plan.SPANS], int64(address(spans)))
+    return (apart and words(launch)[Launch.FACTS] != 0) == (facts == 1)
 
 
 def are_apart(written: Any, count: Any, spans: Any) -> Any:
@@ -81,54 +81,54 @@ def are_apart(written: Any, count: Any, spans: Any) -> Any:
 
 def read_value(row: Any, obj: Any, launch: Any, buffer: Any, owners: Any, spans: Any) -> Any:
     """Reads an object that is no array."""
-    of = words(row)
-    kind, place, size = of[Row.KIND], buffer + of[Row.PLACE], of[Row.SIZE]
+    fields = words(row)
+    kind, target, size = fields[Row.KIND], buffer + fields[Row.TARGET], fields[Row.SIZE]
     if kind == RowKind.FLOAT:
-        store_real(array_at(float64, obj + Offset.FLOAT)[0], place, size)
+        store_real(array_at(float64, obj + Offset.FLOAT)[0], target, size)
         return True
     if kind == RowKind.INT or kind == RowKind.INT_AS_FLOAT:
         number, right = int_of(obj)
         if kind == RowKind.INT:
-            store_int(number, place, size)
+            store_int(number, target, size)
         else:
-            store_real(float64(number), place, size)
-        return right and of[Row.LOW] <= number and number <= of[Row.HIGH]
+            store_real(float64(number), target, size)
+        return right and fields[Row.LOW] <= number and number <= fields[Row.HIGH]
     if kind == RowKind.EQUAL:
-        return object_reading.same_constant(obj, of[Row.LOW])
-    return read_other(row, obj, launch, place, owners, spans)
+        return object_reading.same_constant(obj, fields[Row.LOW])
+    return read_other(row, obj, launch, target, owners, spans)
 
 
-def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any, spans: Any) -> Any:
+def read_other(row: Any, obj: Any, launch: Any, target: Any, owners: Any, spans: Any) -> Any:
     """Reads a rarer kind of object."""
-    of = words(row)
-    kind, size, low = of[Row.KIND], of[Row.SIZE], of[Row.LOW]
+    fields = words(row)
+    kind, size, low = fields[Row.KIND], fields[Row.SIZE], fields[Row.LOW]
     if kind == RowKind.SAME:
         if size != 0:
-            words(place)[0] = 0  # a null pointer
+            words(target)[0] = 0  # a null pointer
         return obj == low
     if kind == RowKind.BOOL:
-        array_at(int8, place)[0] = int8(obj == known()[Word.TRUE])
+        array_at(int8, target)[0] = int8(obj == known()[Word.TRUE])
         return True
     if kind == RowKind.UINT64:
-        words(place)[0], right = object_reading.unsigned(obj)
+        words(target)[0], right = object_reading.unsigned(obj)
         return right
     if kind == RowKind.COMPLEX:
         parts = array_at(float64, obj + Offset.COMPLEX)
-        store_real(parts[0], place, size)
-        store_real(parts[1], place + size, size)
+        store_real(parts[0], target, size)
+        store_real(parts[1], target + size, size)
         return True
     if kind == RowKind.SCALAR:
-        return read_scalar(obj, place, size)
+        return read_scalar(obj, target, size)
     if kind == RowKind.ADDRESS:
         number, right = int_of(obj)
-        span = words(spans + 16 * of[Row.HIGH])
-        words(place)[0] = span[0] = span[1] = number
+        span = words(spans + 16 * fields[Row.HIGH])
+        words(target)[0] = span[0] = span[1] = number
         return right and number >= 0 and number & size - 1 == 0
     if kind == RowKind.STREAM:
-        return object_reading.works_on(low, of[Row.HIGH], launch)
+        return object_reading.works_on(low, fields[Row.HIGH], launch)
     if kind == RowKind.CUPY_STREAM:
-        return object_reading.cupy_works_on(low, of[Row.HIGH], launch)
-    words(owners)[of[Row.PLACE]] = obj
+        return object_reading.cupy_works_on(low, fields[Row.HIGH], launch)
+    words(owners)[fields[Row.TARGET]] = obj
     if kind == RowKind.TUPLE:
         return size_of(obj) == size
     if low != 0:
@@ -136,39 +136,39 @@ def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any, spans: 
     return low == 0 or words(launch)[Launch.PENDING] != 0
 
 
-def store_int(number: Any, place: Any, size: Any) -> None:
+def store_int(number: Any, target: Any, size: Any) -> None:
     """Stores an int of 1, 2, 4 or 8 bytes."""
     if size == 4:
-        array_at(int32, place)[0] = int32(number)
+        array_at(int32, target)[0] = int32(number)
     elif size == 8:
-        words(place)[0] = number
+        words(target)[0] = number
     elif size == 2:
-        array_at(int16, place)[0] = int16(number)
+        array_at(int16, target)[0] = int16(number)
     else:
-        array_at(int8, place)[0] = int8(number)
+        array_at(int8, target)[0] = int8(number)
 
 
-def store_real(number: Any, place: Any, size: Any) -> None:
+def store_real(number: Any, target: Any, size: Any) -> None:
     """Stores a float of 4 or 8 bytes."""
     if size == 4:
-        array_at(float32, place)[0] = float32(number)
+        array_at(float32, target)[0] = float32(number)
     else:
-        array_at(float64, place)[0] = number
+        array_at(float64, target)[0] = number
 
 
 _BUFFER_WORDS, _BUFFER_LENGTH = 10, 2  # the size of a Py_buffer, and the word with its length
 
 
-def read_scalar(obj: Any, place: Any, nbytes: Any) -> Any:
+def read_scalar(obj: Any, target: Any, nbytes: Any) -> Any:
     """Copies the bytes of a NumPy scalar."""
     view = local_array(_BUFFER_WORDS, int64)
     if c_api.PyObject_GetBuffer(obj, int64(address(view)), 0) != 0:
         return False
     right = view[_BUFFER_LENGTH] == nbytes
     if right:
-        source, target = array_at(int8, view[0]), array_at(int8, place)
+        source, destination = array_at(int8, view[0]), array_at(int8, target)
         for i in range(nbytes):
-            target[i] = source[i]
+            destination[i] = source[i]
     c_api.PyBuffer_Release(int64(address(view)))
     return right
 
@@ -194,24 +194,24 @@ def own_array(obj: Any, array: Any, launch: Any) -> Any:
     none, described = int64(0), words(obj + Offset.ARRAY_WORDS)[0]
     if described == 0 or type_of(described) != known()[Word.BYTES]:
         return False, none, none, none
-    own = words(described + Offset.OCTETS)
+    fields = words(described + Offset.OCTETS)
     if size_of(described) != 8 * (words(array)[Array.NDIM] + OwnArray.SHAPE):
         return False, none, none, none
-    if own[OwnArray.ELEMENT] != words(array)[Array.ELEMENT]:
+    if fields[OwnArray.ELEMENT] != words(array)[Array.ELEMENT]:
         return False, none, none, none
-    right = is_in_order(own[OwnArray.STREAM], own[OwnArray.CONTEXT], launch)
-    return right, own[OwnArray.DATA], described + (Offset.OCTETS + 8 * OwnArray.SHAPE), none
+    right = is_in_order(fields[OwnArray.STREAM], fields[OwnArray.CONTEXT], launch)
+    return right, fields[OwnArray.DATA], described + (Offset.OCTETS + 8 * OwnArray.SHAPE), none
 
 
 def is_in_order(stream: Any, context: Any, launch: Any) -> Any:
     """Enters the stream of an array of ours among the producers, if the launch is in the same context."""
-    of = words(launch)
-    if stream == of[Launch.STREAM]:
-        if context == of[Launch.CONTEXT]:
+    fields = words(launch)
+    if stream == fields[Launch.STREAM]:
+        if context == fields[Launch.CONTEXT]:
             return True
         # A stream has one context; but the legacy streams of all contexts have the same handle.
-        if of[Launch.CONTEXT] == 0 and stream != driver.LEGACY_STREAM:
-            of[Launch.CONTEXT] = context
+        if fields[Launch.CONTEXT] == 0 and stream != driver.LEGACY_STREAM:
+            fields[Launch.CONTEXT] = context
             return True
     return context == object_reading.context_of(launch) and object_reading.made_on(stream, launch)
 
@@ -222,20 +222,22 @@ def torch_tensor(obj: Any, array: Any) -> Any:
     It is not as expected if it requires a gradient or is a view, and if its keys (which tell sparse, negated and other unusual
     tensors), its kind, or the function that frees its memory differ.
     """
-    of, none = words(array), int64(0)
-    impl = words(obj + of[Array.TORCH_IMPL])[0]
+    fields, none = words(array), int64(0)
+    impl = words(obj + fields[Array.TORCH_IMPL])[0]
     if (
         impl == 0
-        or words(impl + of[Array.TORCH_AUTOGRAD])[0] != 0
-        or words(impl + of[Array.TORCH_KEYS])[0] != of[Array.KEYS]
+        or words(impl + fields[Array.TORCH_AUTOGRAD])[0] != 0
+        or words(impl + fields[Array.TORCH_KEYS])[0] != fields[Array.KEYS]
     ):
         return False, none, none, none
-    kind, storage = array_at(int32, impl + of[Array.TORCH_KIND])[0], words(impl + of[Array.TORCH_STORAGE])[0]
-    if kind != int32(of[Array.KIND]) or words(impl + of[Array.TORCH_NDIM])[0] != of[Array.NDIM] or storage == 0:
+    kind, storage = array_at(int32, impl + fields[Array.TORCH_KIND])[0], words(impl + fields[Array.TORCH_STORAGE])[0]
+    if kind != int32(fields[Array.KIND]) or storage == 0:
         return False, none, none, none
-    data = words(storage + of[Array.TORCH_DATA])
-    place = data[0] + words(impl + of[Array.TORCH_OFFSET])[0] * of[Array.ITEMSIZE]
-    return data[1] == of[Array.FREED], place, impl + of[Array.TORCH_SHAPE], impl + of[Array.TORCH_STRIDES]
+    if words(impl + fields[Array.TORCH_NDIM])[0] != fields[Array.NDIM]:
+        return False, none, none, none
+    data = words(storage + fields[Array.TORCH_DATA])
+    start = data[0] + words(impl + fields[Array.TORCH_OFFSET])[0] * fields[Array.ITEMSIZE]
+    return data[1] == fields[Array.FREED], start, impl + fields[Array.TORCH_SHAPE], impl + fields[Array.TORCH_STRIDES]
 
 
 _TENSOR_WORDS = 6  # the size of a DLTensor
@@ -243,65 +245,67 @@ _TENSOR_WORDS = 6  # the size of a DLTensor
 
 def lent_tensor(obj: Any, array: Any) -> Any:
     """Reads an array by DLPack's C exchange API."""
-    of, tensor = words(array), local_array(_TENSOR_WORDS, int64)
-    right = of[Array.GRADED] == 0 or object_reading.is_false(obj, of[Array.GRADED])
-    right = right and c_api.call_2(of[Array.LEND], obj, int64(address(tensor))) == 0
-    right = right and tensor[1] == of[Array.WHERE] and tensor[2] == of[Array.WHAT]
+    fields, tensor = words(array), local_array(_TENSOR_WORDS, int64)
+    right = fields[Array.GRADED] == 0 or object_reading.is_false(obj, fields[Array.GRADED])
+    right = right and c_api.call_2(fields[Array.LEND], obj, int64(address(tensor))) == 0
+    right = right and tensor[1] == fields[Array.WHERE] and tensor[2] == fields[Array.WHAT]
     # Producers that are this new always give strides.
-    right = right and (of[Array.NDIM] == 0 or (tensor[3] != 0 and tensor[4] != 0))
-    right = right and (of[Array.NEGATED] == 0 or object_reading.denies(obj, of[Array.NEGATED]))
-    right = right and (of[Array.CONJUGATED] == 0 or object_reading.denies(obj, of[Array.CONJUGATED]))
+    right = right and (fields[Array.NDIM] == 0 or (tensor[3] != 0 and tensor[4] != 0))
+    right = right and (fields[Array.NEGATED] == 0 or object_reading.denies(obj, fields[Array.NEGATED]))
+    right = right and (fields[Array.CONJUGATED] == 0 or object_reading.denies(obj, fields[Array.CONJUGATED]))
     return right, tensor[0] + tensor[5], tensor[3], tensor[4]
 
 
 def cupy_array(obj: Any, array: Any) -> Any:
     """Reads the fields of a CuPy array."""
-    of, none = words(array), int64(0)
-    buffer = words(obj + of[Array.CUPY_DATA])[0]
-    if words(obj + of[Array.CUPY_DTYPE])[0] != of[Array.ELEMENT] or buffer == 0:
+    fields, none = words(array), int64(0)
+    buffer = words(obj + fields[Array.CUPY_DATA])[0]
+    if words(obj + fields[Array.CUPY_DTYPE])[0] != fields[Array.ELEMENT] or buffer == 0:
         return False, none, none, none
-    if type_of(buffer) != of[Array.BUFFER_TYPE]:
+    if type_of(buffer) != fields[Array.BUFFER_TYPE]:
         return False, none, none, none
     lengths, strides, nbytes = (
-        words(obj + of[Array.CUPY_SHAPE]),
-        words(obj + of[Array.CUPY_STRIDES]),
-        8 * of[Array.NDIM],
+        words(obj + fields[Array.CUPY_SHAPE]),
+        words(obj + fields[Array.CUPY_STRIDES]),
+        8 * fields[Array.NDIM],
     )
     right = lengths[1] - lengths[0] == nbytes and strides[1] - strides[0] == nbytes
-    right = right and array_at(int32, buffer + of[Array.CUPY_DEVICE])[0] == int32(of[Array.DEVICE])
-    return right, words(buffer + of[Array.CUPY_ADDRESS])[0], lengths[0], strides[0]
+    right = right and array_at(int32, buffer + fields[Array.CUPY_DEVICE])[0] == int32(fields[Array.DEVICE])
+    return right, words(buffer + fields[Array.CUPY_ADDRESS])[0], lengths[0], strides[0]
 
 
 def store_array(array: Any, data: Any, shape: Any, steps: Any, launch: Any, buffer: Any, spans: Any) -> Any:
     """Checks the layout, the alignment and the size of an array, stores its leaves, and notes its span."""
-    of, lengths, strides, span = words(array), words(shape), words(steps), words(spans + 16 * words(array)[Array.SPAN])
+    fields, lengths, strides = words(array), words(shape), words(steps)
+    span = words(spans + 16 * fields[Array.SPAN])
     size, in_c, small = int64(1), True, True
-    for i in range(of[Array.NDIM] - 1, -1, -1):
+    for i in range(fields[Array.NDIM] - 1, -1, -1):
         length = lengths[i]
         if length <= 0:
             return False
-        if steps != 0 and length != 1 and strides[i] != size * of[Array.STEP]:
+        if steps != 0 and length != 1 and strides[i] != size * fields[Array.STEP]:
             in_c = False
         size *= length
         if length > model.INT.high or size > model.INT.high:
             small = False
-        if of[Array.LENGTH_SIZE] == 4:
-            array_at(int32, buffer + of[Array.LENGTHS])[i] = int32(length)
-        elif of[Array.LENGTH_SIZE] == 8:
-            words(buffer + of[Array.LENGTHS])[i] = length
+        if fields[Array.LENGTH_SIZE] == 4:
+            array_at(int32, buffer + fields[Array.LENGTHS])[i] = int32(length)
+        elif fields[Array.LENGTH_SIZE] == 8:
+            words(buffer + fields[Array.LENGTHS])[i] = length
     if not small:
         words(launch)[Launch.FACTS] = 0
-    words(buffer + of[Array.PLACE])[0] = span[0] = data
-    span[1] = data + size * of[Array.ITEMSIZE]
-    if data & of[Array.ALIGN] - 1 != 0:
+    words(buffer + fields[Array.TARGET])[0] = span[0] = data
+    span[1] = data + size * fields[Array.ITEMSIZE]
+    if data & fields[Array.ALIGN] - 1 != 0:
         return False
-    if in_c and of[Array.ORDER] == AxisOrder.C:
-        return of[Array.STRIDES] < 0 or store_strides(array, shape, steps, buffer)
-    if in_c or of[Array.ORDER] == AxisOrder.C or in_f_order(array, shape, steps) != (of[Array.ORDER] == AxisOrder.F):
+    if in_c and fields[Array.ORDER] == AxisOrder.C:
+        return fields[Array.STRIDES] < 0 or store_strides(array, shape, steps, buffer)
+    order = fields[Array.ORDER]
+    if in_c or order == AxisOrder.C or in_f_order(array, shape, steps) != (order == AxisOrder.F):
         return False
-    if of[Array.STRIDES] >= 0 and not store_strides(array, shape, steps, buffer):
+    if fields[Array.STRIDES] >= 0 and not store_strides(array, shape, steps, buffer):
         return False
-    return of[Array.ORDER] == AxisOrder.F or strided_span(array, data, shape, steps, spans)
+    return order == AxisOrder.F or strided_span(array, data, shape, steps, spans)
 
 
 def in_f_order(array: Any, shape: Any, steps: Any) -> Any:
@@ -317,29 +321,29 @@ def in_f_order(array: Any, shape: Any, steps: Any) -> Any:
 
 def store_strides(array: Any, shape: Any, steps: Any, buffer: Any) -> Any:
     """Stores the strides of an array in bytes or in elements. Returns False if one is not a number of elements."""
-    of, step = words(array), words(array)[Array.STEP]
-    out = words(buffer + of[Array.STRIDES])
-    for i in range(of[Array.NDIM] - 1, -1, -1):
+    fields, step = words(array), words(array)[Array.STEP]
+    out = words(buffer + fields[Array.STRIDES])
+    for i in range(fields[Array.NDIM] - 1, -1, -1):
         stride = words(steps)[i] if steps != 0 else step
-        if of[Array.DIVISOR] == 0:
-            out[i] = stride * of[Array.UNIT]
+        if fields[Array.DIVISOR] == 0:
+            out[i] = stride * fields[Array.UNIT]
         else:
-            if stride % of[Array.DIVISOR] != 0:
+            if stride % fields[Array.DIVISOR] != 0:
                 return False
-            out[i] = stride // of[Array.DIVISOR]
+            out[i] = stride // fields[Array.DIVISOR]
         step *= words(shape)[i]
     return True
 
 
 def strided_span(array: Any, data: Any, shape: Any, steps: Any, spans: Any) -> Any:
     """Notes the span of a strided array: the addresses of its first byte and of the byte after its last."""
-    of, span = words(array), words(spans + 16 * words(array)[Array.SPAN])
+    fields, span = words(array), words(spans + 16 * words(array)[Array.SPAN])
     low, high = data, data
-    for i in range(of[Array.NDIM]):
+    for i in range(fields[Array.NDIM]):
         stride = words(steps)[i]
-        if stride & of[Array.STRIDE_ALIGN] - 1 != 0:
+        if stride & fields[Array.STRIDE_ALIGN] - 1 != 0:
             return False
-        reach = (words(shape)[i] - 1) * stride * of[Array.UNIT]
+        reach = (words(shape)[i] - 1) * stride * fields[Array.UNIT]
         low, high = low + min(reach, 0), high + max(reach, 0)
-    span[0], span[1] = low, high + of[Array.ITEMSIZE]
+    span[0], span[1] = low, high + fields[Array.ITEMSIZE]
     return True

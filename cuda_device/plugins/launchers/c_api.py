@@ -93,7 +93,7 @@ _DECLARED = re.compile(rf"^declare (\w+) @({'|'.join(_BY_ADDRESS)})\(i64, (.*)\)
 _DEFINED = re.compile(r"^(define internal .*@device\.(\w+?)(?:_\d+)?\(.*\) nounwind)(.*) \{$", re.M)
 
 
-def text(function: Any, name: str, rare: Sequence[Any], hot: Sequence[Any]) -> str:
+def entry_text(function: Any, name: str, rare: Sequence[Any], hot: Sequence[Any]) -> str:
     """LLVM IR of a function of four words, which gets the name `name`, and of the table of words.
 
     Functions without loops and `hot` ones are inlined, except `rare` ones, which would slow down the usual path of their callers.
@@ -101,14 +101,16 @@ def text(function: Any, name: str, rare: Sequence[Any], hot: Sequence[Any]) -> s
     from cuda_device.cpu import host_code
     from cuda_device.extend import model
 
-    cold, inlined = ({each.__name__ for each in functions} for functions in (rare, hot))
+    cold, inlined = ({function.__name__ for function in functions} for functions in (rare, hot))
 
     def attributes(head: re.Match[str]) -> str:
         if head[2] in cold:
             return f"{head[1]} noinline cold {{"
         return f"{head[1]} {'noinline' if 'noinline' in head[3] and head[2] not in inlined else 'alwaysinline'} {{"
 
-    written = host_code.text(function, (model.INT64,) * 4, name).replace(f"declare i64 @{TABLE}() nobuiltin\n", "")
+    written = host_code.function_text(function, (model.INT64,) * 4, name).replace(
+        f"declare i64 @{TABLE}() nobuiltin\n", ""
+    )
     return _TABLE_TEXT + _DECLARED.sub(_definition, _DEFINED.sub(attributes, written))
 
 

@@ -1,10 +1,10 @@
 """The path of a launch in machine code: from the call of `launch` to the plan for its arguments, and to the driver.
 
     launch(f, x, y, grid=1, block=32)    →   try_launch     gets the record of f
-                                             bind           one object for each parameter
+                                             bind_arguments one object for each parameter
                                              read_launch    sizes and stream
                                              read_capture   whether the stream is being captured
-                                             run            for each plan of f: `argument_reading.read`, `fits` and `start`
+                                             run_plan       for each plan of f: `read_arguments`, `fits` and `start`
 
 Each function returns whether the launch was made. If not, it has had no effect, and Python makes the launch. The functions are
 device Python for the host, as in `object_reading`.
@@ -47,16 +47,16 @@ def called(self: Any, args: Any, flags: Any, names: Any) -> Any:
     """
     count, kind, only_checked = flags & _COUNT, type_of(self), int64(self == known()[Word.TRUE])
     if kind == known()[Word.TUPLE]:
-        made = try_prepared(self, args, count, names, only_checked)
+        is_made = try_prepared(self, args, count, names, only_checked)
     else:
-        made = try_launch(args, count, names, only_checked)
-    if not made:
+        is_made = try_launch(args, count, names, only_checked)
+    if not is_made:
         c_api.PyErr_Clear()
     if kind == known()[Word.BOOL]:
-        answer = known()[Word.TRUE] if made else known()[Word.FALSE]
+        answer = known()[Word.TRUE] if is_made else known()[Word.FALSE]
         c_api.Py_IncRef(answer)
         return answer
-    if made:
+    if is_made:
         none = known()[Word.NONE]
         c_api.Py_IncRef(none)
         return none
@@ -77,9 +77,9 @@ def try_launch(args: Any, count: Any, names: Any, only_checked: Any) -> Any:
         return False
     c_api.Py_IncRef(native)
     record = record_of(native, 8 * len(Call))
-    made = record != 0 and try_plans(record, args + 8, count - 1, names, only_checked)
+    is_made = record != 0 and try_plans(record, args + 8, count - 1, names, only_checked)
     c_api.Py_DecRef(native)
-    return made
+    return is_made
 
 
 def record_of(native: Any, nbytes: Any) -> Any:
@@ -100,10 +100,12 @@ def try_plans(record: Any, args: Any, count: Any, names: Any, only_checked: Any)
     call = words(record)
     values, sizes = local_array(MOST_PARAMETERS, int64), local_array(KEYWORDS, int64)
     launch = local_array(len(Launch) + memory_layout.MOST_PRODUCERS, int64)
-    of = int64(address(launch))
-    if not bind(record, args, count, names, int64(address(values)), int64(address(sizes))):
+    launch_address = int64(address(launch))
+    if not bind_arguments(record, args, count, names, int64(address(values)), int64(address(sizes))):
         return False
-    if not object_reading.read_launch(int64(address(sizes)), of) or not object_reading.read_capture(of):
+    if not object_reading.read_launch(int64(address(sizes)), launch_address):
+        return False
+    if not object_reading.read_capture(launch_address):
         return False
     launch[Launch.ONLY_CHECKED] = only_checked
     launch[Launch.VALUES] = args if count == call[Call.PARAMETERS] else int64(address(values))
@@ -112,7 +114,7 @@ def try_plans(record: Any, args: Any, count: Any, names: Any, only_checked: Any)
     for i in range(call[Call.PLANS]):
         plan = plans[i]
         launch[Launch.PRODUCERS] = launch[Launch.RETAINED] = 0
-        if run(plan, of):
+        if run_plan(plan, launch_address):
             if plans[i] == plan:  # no other thread has changed the order during the launch
                 plans[i], plans[0] = plans[0], plan
             return True
@@ -120,14 +122,14 @@ def try_plans(record: Any, args: Any, count: Any, names: Any, only_checked: Any)
     return False
 
 
-def run(plan: Any, launch: Any) -> Any:
+def run_plan(plan: Any, launch: Any) -> Any:
     """Makes the launch if its arguments are those of a plan."""
     buffer, parameters = (
         local_array(memory_layout.MOST_BYTES // 8, int64),
         local_array(memory_layout.MOST_LEAVES, int64),
     )
     data, pointers = int64(address(buffer)), int64(address(parameters))
-    if not argument_reading.read(plan, words(launch)[Launch.VALUES], launch, data):
+    if not argument_reading.read_arguments(plan, words(launch)[Launch.VALUES], launch, data):
         return False
     point(pointers, data, words(plan)[Plan.OFFSETS], words(plan)[Plan.PARAMETERS])
     return start(launch, words(plan)[Plan.START], pointers)
@@ -135,15 +137,15 @@ def run(plan: Any, launch: Any) -> Any:
 
 def point(pointers: Any, data: Any, offsets: Any, count: Any) -> None:
     """Stores the address of each parameter in a buffer."""
-    to, offset = words(pointers), words(offsets)
+    targets, leaf_offsets = words(pointers), words(offsets)
     for i in range(count):
-        to[i] = data + offset[i]
+        targets[i] = data + leaf_offsets[i]
 
 
 # Parameters by name
 
 
-def place_of(names: Any, count: Any, name: Any) -> Any:
+def position_of(names: Any, count: Any, name: Any) -> Any:
     """The position of a name among the parameters, or -1. Names are compared by identity first, and then as text."""
     parameters = words(names)
     for i in range(count):
@@ -155,7 +157,7 @@ def place_of(names: Any, count: Any, name: Any) -> Any:
     return int64(-1)
 
 
-def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any) -> Any:
+def bind_arguments(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any) -> Any:
     """Stores an object for each parameter in `values`, unless `args` has all, and the keywords of `launch` in `sizes`."""
     call, passed, targets, keywords = words(record), words(args), words(values), words(sizes)
     function, parameters = call[Call.FUNCTION], call[Call.PARAMETERS]
@@ -174,10 +176,10 @@ def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any
         if keyword >= 0:
             keywords[keyword] = value
         else:
-            place = place_of(call[Call.NAMES], parameters, name)
-            if place < count:  # unknown, or given by position
+            position = position_of(call[Call.NAMES], parameters, name)
+            if position < count:  # unknown, or given by position
                 return False
-            targets[place] = value
+            targets[position] = value
     if count < parameters:
         for i in range(parameters):
             if targets[i] == 0:
@@ -200,10 +202,10 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
     for i in range(count):
         objects[1 + i] = passed[i]
     for i in range(size_of(names) if names != 0 else int64(0)):
-        place = place_of(prepared[Prepared.NAMES], parameters, item(names, i))
-        if place < count:  # unknown, or given by position
+        position = position_of(prepared[Prepared.NAMES], parameters, item(names, i))
+        if position < count:  # unknown, or given by position
             return False
-        objects[1 + place] = passed[count + i]
+        objects[1 + position] = passed[count + i]
     return try_launch(int64(address(objects)), parameters + 1, prepared[Prepared.KEYWORDS], only_checked)
 
 
@@ -212,20 +214,20 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
 
 def unchanged(names: Any, count: Any) -> Any:
     """Whether the names that the compiler looked up still have the same values, with the same contents."""
-    at = names
+    row = names
     for _ in range(count):
-        name = words(at)
+        name = words(row)
         same = Offset.VERSION != 0 and name[Name.KIND] == Owner.NAMESPACE
         same = same and words(name[Name.OWNER] + Offset.VERSION)[0] == name[Name.VERSION]
-        if not same and not has_value(at):
+        if not same and not has_value(row):
             return False
-        at += 8 * len(Name)
+        row += 8 * len(Name)
     return True
 
 
-def has_value(at: Any) -> Any:
+def has_value(row: Any) -> Any:
     """Whether a name still has the same value, or an object the same content; notes the version of the namespace."""
-    name = words(at)
+    name = words(row)
     kind, owner, value = name[Name.KIND], name[Name.OWNER], name[Name.VALUE]
     if kind == Owner.BYTES:
         return c_api.call_3(known()[Word.COMPARE_BYTES], owner, value, name[Name.NAME]) == 0
@@ -257,16 +259,16 @@ def looked_up(kind: Any, owner: Any, name: Any) -> Any:
 
 def fits(launch: Any, start: Any) -> Any:
     """Whether a compiled kernel can be launched: its context, the sizes, its names, and no pending report of an error."""
-    of, to = words(launch), words(start)
-    if object_reading.context_of(launch) != to[Start.CONTEXT]:
+    launched, compiled = words(launch), words(start)
+    if object_reading.context_of(launch) != compiled[Start.CONTEXT]:
         return False
-    if of[Launch.DEVICE] >= 0 and of[Launch.DEVICE] != to[Start.DEVICE]:
+    if launched[Launch.DEVICE] >= 0 and launched[Launch.DEVICE] != compiled[Start.DEVICE]:
         return False
-    if of[Launch.THREADS] > to[Start.MOST_THREADS] or of[Launch.SHARED] > to[Start.MOST_SHARED]:
+    if launched[Launch.THREADS] > compiled[Start.MOST_THREADS] or launched[Launch.SHARED] > compiled[Start.MOST_SHARED]:
         return False
-    if array_at(int32, words(to[Start.STATUS])[0])[0] != 0:
+    if array_at(int32, words(compiled[Start.STATUS])[0])[0] != 0:
         return False
-    return unchanged(to[Start.NAMES], to[Start.COUNT])
+    return unchanged(compiled[Start.NAMES], compiled[Start.COUNT])
 
 
 def start(launch: Any, kernel: Any, parameters: Any) -> Any:
@@ -281,39 +283,38 @@ def start(launch: Any, kernel: Any, parameters: Any) -> Any:
     """
     if not fits(launch, kernel):
         return False
-    of = words(launch)
-    if of[Launch.ONLY_CHECKED] != 0:
+    fields = words(launch)
+    if fields[Launch.ONLY_CHECKED] != 0:
         return True
     events = local_array(2, int64)
-    event, waits = int64(address(events)), of[Launch.PRODUCERS] != 0 or of[Launch.RETAINED] != 0
+    event, waits = int64(address(events)), fields[Launch.PRODUCERS] != 0 or fields[Launch.RETAINED] != 0
     if waits and not take_event(launch, kernel, event):
         return False
-    if of[Launch.CAPTURING] != 0:  # a captured launch never waits for the GPU
-        made = submit(launch, kernel, parameters, event, waits)
+    if fields[Launch.CAPTURING] != 0:  # a captured launch never waits for the GPU
+        is_made = submit(launch, kernel, parameters, event, waits)
     else:
         thread = c_api.PyEval_SaveThread()
-        made = submit(launch, kernel, parameters, event, waits)
+        is_made = submit(launch, kernel, parameters, event, waits)
         c_api.PyEval_RestoreThread(thread)
     if waits:
-        give_event(launch, kernel, event, made)
-    if made:
-        if of[Launch.CAPTURING] != 0:
-            keep_forever(of[Launch.VALUES], of[Launch.COUNT])
+        give_event(launch, kernel, event, is_made)
+    if is_made:
+        if fields[Launch.CAPTURING] != 0:
+            keep_forever(fields[Launch.VALUES], fields[Launch.COUNT])
         log_launch(launch, kernel)
-    return made
+    return is_made
 
 
 def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) -> Any:
     """Launches the kernel in the order of the producers' streams."""
-    of = words(launch)
+    fields = words(launch)
     if waits and not wait_for_producers(launch, event):
         return False
-    grid_x, grid_y, grid_z = int32(of[Launch.GRID_X]), int32(of[Launch.GRID_Y]), int32(of[Launch.GRID_Z])
-    block_x, block_y, block_z = int32(of[Launch.BLOCK_X]), int32(of[Launch.BLOCK_Y]), int32(of[Launch.BLOCK_Z])
-    function, shared, stream = known()[Word.LAUNCH_KERNEL], int32(of[Launch.SHARED]), of[Launch.STREAM]
+    grid = int32(fields[Launch.GRID_X]), int32(fields[Launch.GRID_Y]), int32(fields[Launch.GRID_Z])
+    block = int32(fields[Launch.BLOCK_X]), int32(fields[Launch.BLOCK_Y]), int32(fields[Launch.BLOCK_Z])
+    function, shared, stream = known()[Word.LAUNCH_KERNEL], int32(fields[Launch.SHARED]), fields[Launch.STREAM]
     handle = words(kernel)[Start.KERNEL]
-    sizes = grid_x, grid_y, grid_z, block_x, block_y, block_z
-    if c_api.call_launch(function, handle, *sizes, shared, stream, parameters, 0) != 0:
+    if c_api.call_launch(function, handle, *grid, *block, shared, stream, parameters, 0) != 0:
         return False
     # An error after the launch affects the whole context, and the next call of the driver reports it.
     if waits:
@@ -323,13 +324,13 @@ def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) ->
 
 def log_launch(launch: Any, kernel: Any) -> None:
     """Adds a launch to the log of `launch_log`."""
-    of, to, ring = words(launch), words(kernel), known()[Word.RING]
+    launched, compiled, ring = words(launch), words(kernel), known()[Word.RING]
     count = words(ring)[0]
     record = ring + 8 + launch_log.RECORD.size * (count % launch_log.MOST)
     row, sizes = words(record), array_at(uint32, record + 32)
-    row[0], row[1], row[2], row[3] = to[Start.NAME], to[Start.CONTEXT], of[Launch.STREAM], 0
+    row[0], row[1], row[2], row[3] = compiled[Start.NAME], compiled[Start.CONTEXT], launched[Launch.STREAM], 0
     for i in range(6):
-        sizes[i] = uint32(of[Launch.GRID_X + i])
+        sizes[i] = uint32(launched[Launch.GRID_X + i])
     words(ring)[0] = count + 1
 
 
@@ -342,14 +343,14 @@ def take_event(launch: Any, kernel: Any, event: Any) -> Any:
     The event is a spare one, or a new one (and null) for a capture. From here on, the launch has `PRODUCERS` only if it is
     ordered with them, and is `RETAINED` only if its arguments are kept until it has ended.
     """
-    of, out = words(launch), words(event)
-    if of[Launch.ORDERED] == 0:
-        of[Launch.PRODUCERS], of[Launch.RETAINED] = 0, 1
+    fields, out = words(launch), words(event)
+    if fields[Launch.ORDERED] == 0:
+        fields[Launch.PRODUCERS], fields[Launch.RETAINED] = 0, 1
     out[0] = out[1] = 0
-    if of[Launch.CAPTURING] != 0:
-        of[Launch.RETAINED] = 0
-        return of[Launch.PRODUCERS] == 0 or c_api.call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
-    if of[Launch.RETAINED] != 0 and c_api.PyObject_Size(of[Launch.PENDING]) >= streams.MOST_RETAINED:
+    if fields[Launch.CAPTURING] != 0:
+        fields[Launch.RETAINED] = 0
+        return fields[Launch.PRODUCERS] == 0 or c_api.call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
+    if fields[Launch.RETAINED] != 0 and c_api.PyObject_Size(fields[Launch.PENDING]) >= streams.MOST_RETAINED:
         return False  # Python releases the arguments of launches that have ended
     number = object_reading.call_method(words(kernel)[Start.EVENTS], known()[Word.POP])
     if number == 0:
@@ -358,10 +359,10 @@ def take_event(launch: Any, kernel: Any, event: Any) -> Any:
     return True
 
 
-def give_event(launch: Any, kernel: Any, event: Any, made: Any) -> None:
+def give_event(launch: Any, kernel: Any, event: Any, is_made: Any) -> None:
     """Keeps an event of `take_event` with the arguments of a retained launch, returns it to the spare ones, or destroys it."""
     handle, number = words(event)[0], words(event)[1]
-    if made and words(launch)[Launch.RETAINED] != 0:
+    if is_made and words(launch)[Launch.RETAINED] != 0:
         keep_until(launch, number)
     elif number != 0:
         c_api.PyList_Append(words(kernel)[Start.EVENTS], number)
@@ -389,19 +390,19 @@ def keep_until(launch: Any, number: Any) -> None:
 
 def wait_for_producers(launch: Any, event: Any) -> Any:
     """Makes the stream of the launch wait for the present work of the producers' streams."""
-    of, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
+    fields, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
     record, wait = known()[Word.RECORD_EVENT], known()[Word.WAIT_EVENT]
-    for i in range(of[Launch.PRODUCERS]):
-        if c_api.call_2(record, mark, producers[i]) != 0 or c_api.call_3(wait, of[Launch.STREAM], mark, 0) != 0:
+    for i in range(fields[Launch.PRODUCERS]):
+        if c_api.call_2(record, mark, producers[i]) != 0 or c_api.call_3(wait, fields[Launch.STREAM], mark, 0) != 0:
             return False
     return True
 
 
 def hold_producers_back(launch: Any, event: Any) -> None:
     """Records the end of the launch, if an event is needed, and makes the producers' streams wait for it."""
-    of, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
-    if mark != 0 and c_api.call_2(known()[Word.RECORD_EVENT], mark, of[Launch.STREAM]) == 0:
-        for i in range(of[Launch.PRODUCERS]):
+    fields, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
+    if mark != 0 and c_api.call_2(known()[Word.RECORD_EVENT], mark, fields[Launch.STREAM]) == 0:
+        for i in range(fields[Launch.PRODUCERS]):
             if c_api.call_3(known()[Word.WAIT_EVENT], producers[i], mark, 0) != 0:
                 break
 

@@ -85,10 +85,11 @@ def torch_layout(kind: Any) -> Mapping[str, int] | None:
         kinds = (
             set.intersection(*(_kinds(sample, 0) for sample in samples)) & _kinds(integers, 0) & _kinds(absent, None)
         )
-        kinds = {at for at in kinds if len({_kind(each, at) for each in (*samples, integers, absent)}) == 3}
+        tensors = *samples, integers, absent
+        kinds = {offset for offset in kinds if len({_kind(tensor, offset) for tensor in tensors}) == 3}
         zeros = set.intersection(*(set(offsets_in(sample._cdata, _TORCH_BYTES, 0)) for sample in samples))
         storages = [tensor.untyped_storage() for tensor in (base, integers, borrowed)]
-        found = {
+        offsets = {
             "impl": _common(offsets_of_number(sample, sample._cdata) for sample in samples),
             "autograd": _common([zeros - set(offsets_in(graded._cdata, _TORCH_BYTES, 0))]),
             "keys": common(lambda sample: (torch._C._dispatch_keys(sample).raw_repr(),)),
@@ -98,26 +99,26 @@ def torch_layout(kind: Any) -> Mapping[str, int] | None:
             "strides": common(lambda sample: sample.stride()),
             "offset": common(lambda sample: (sample.storage_offset(),)),
             "storage": common(lambda sample: (sample.untyped_storage()._cdata,)),
-            "data": _common(offsets_in(each._cdata, _STORAGE_BYTES - 8, each.data_ptr()) for each in storages),
+            "data": _common(offsets_in(tensor._cdata, _STORAGE_BYTES - 8, tensor.data_ptr()) for tensor in storages),
         }
-        freed = [word_at(each._cdata + found["data"] + 8) for each in storages]
+        freed = [word_at(tensor._cdata + offsets["data"] + 8) for tensor in storages]
         if not freed[0] == freed[1] != freed[2]:
             return None
-        return found
+        return offsets
     except Exception:  # whatever another version of torch raises
         return None
 
 
-def torch_words(at: Mapping[str, int], tensor: Any) -> tuple[int, int, int] | None:
+def torch_words(offsets: Mapping[str, int], tensor: Any) -> tuple[int, int, int] | None:
     """The keys and the kind of a tensor, and the function that frees its data; None if the fields do not describe it."""
-    impl = word_at(id(tensor) + at["impl"])
-    storage, kind = word_at(impl + at["storage"]), _kind(tensor, at["kind"])
-    if word_at(impl + at["autograd"]) or not storage:
+    impl = word_at(id(tensor) + offsets["impl"])
+    storage, kind = word_at(impl + offsets["storage"]), _kind(tensor, offsets["kind"])
+    if word_at(impl + offsets["autograd"]) or not storage:
         return None
-    data = word_at(storage + at["data"]) + word_at(impl + at["offset"]) * tensor.element_size()
+    data = word_at(storage + offsets["data"]) + word_at(impl + offsets["offset"]) * tensor.element_size()
     if data != tensor.data_ptr() or kind >> 24 != (_NO_INDEX if tensor.device.index is None else tensor.device.index):
         return None
-    return word_at(impl + at["keys"]), kind, word_at(storage + at["data"] + 8)
+    return word_at(impl + offsets["keys"]), kind, word_at(storage + offsets["data"] + 8)
 
 
 @functools.cache
@@ -125,37 +126,38 @@ def core_stream_open(kind: Any) -> int:
     """The offset of a word in a stream of cuda.core that becomes 0 when the stream is closed; 0 if it is unknown."""
     try:
         sample = kind.from_handle(_ADDRESS)  # such a stream does not own the handle
-        places = range(0, object.__sizeof__(sample), 8)
-        held = [at for at in places if word_at(id(sample) + at)]
+        offsets = range(0, object.__sizeof__(sample), 8)
+        held = [offset for offset in offsets if word_at(id(sample) + offset)]
         sample.close()
-        return next(at for at in held if not word_at(id(sample) + at))
+        return next(offset for offset in held if not word_at(id(sample) + offset))
     except Exception:  # whatever another version of cuda.core raises
         return 0
 
 
-def _kind(tensor: Any, at: int) -> int:
-    return ctypes.c_uint32.from_address(tensor._cdata + at).value
+def _kind(tensor: Any, offset: int) -> int:
+    return ctypes.c_uint32.from_address(tensor._cdata + offset).value
 
 
 def _kinds(tensor: Any, device: int | None) -> set[int]:
     """The offsets at which there may be the dtype, the type of the device, and its number, of which the sample has none."""
-    found = ((at, _kind(tensor, at)) for at in range(0, _TORCH_BYTES, 4))
-    return {at for at, kind in found if kind >> 24 == _NO_INDEX and (kind >> 16 & 255 == device or device is None)}
+    kinds = ((offset, _kind(tensor, offset)) for offset in range(0, _TORCH_BYTES, 4))
+    without_number = ((offset, kind >> 16 & 255) for offset, kind in kinds if kind >> 24 == _NO_INDEX)
+    return {offset for offset, device_type in without_number if device is None or device_type == device}
 
 
-def _common(places: Iterable[Iterable[int]]) -> int:
+def _common(offsets: Iterable[Iterable[int]]) -> int:
     """The only offset that all samples have in common. Raises `ValueError` if there is none, or several."""
-    (place,) = set.intersection(*map(set, places))
-    return place
+    (offset,) = set.intersection(*map(set, offsets))
+    return offset
 
 
 def _vectors(owner: object, nbytes: int) -> set[int]:
     """The offsets in an object of words that are less than the next word by `nbytes`."""
-    places = range(0, object.__sizeof__(owner) - 8, 8)
-    return {at for at in places if word_at(id(owner) + at + 8) - word_at(id(owner) + at) == nbytes}
+    offsets = range(0, object.__sizeof__(owner) - 8, 8)
+    return {offset for offset in offsets if word_at(id(owner) + offset + 8) - word_at(id(owner) + offset) == nbytes}
 
 
 def _holding(owner: object, vectors: Iterable[int], numbers: tuple[int, ...]) -> list[int]:
     """The offsets of the vectors in an object that have these items."""
     kind = ctypes.c_int64 * len(numbers)
-    return [at for at in vectors if tuple(kind.from_address(word_at(id(owner) + at))) == numbers]
+    return [offset for offset in vectors if tuple(kind.from_address(word_at(id(owner) + offset))) == numbers]

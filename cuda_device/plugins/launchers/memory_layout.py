@@ -114,8 +114,8 @@ OwnArray = IntEnum("OwnArray", "DATA STREAM CONTEXT ELEMENT SHAPE", start=0)
 
 MOST_OWNERS, MOST_SPANS = 32, 64
 
-Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH", start=0)
-"""How to read an object: what it is, where its address is, its type, and the place and the size of a leaf in the buffer.
+Row = IntEnum("Row", "KIND OWNER OFFSET TYPE TARGET SIZE LOW HIGH", start=0)
+"""How to read an object: what it is, where its address is, its type, and the offset and the size of a leaf in the buffer.
 
 `LOW` and `HIGH` bound an int. A constant is `LOW`, an array is described by the record at `LOW` (`Array`).
 """
@@ -144,9 +144,9 @@ class RowKind(IntEnum):
     EQUAL = 13
     """The object `LOW`, or an int, str or float that is equal to it."""
     TUPLE = 14
-    """A tuple of `SIZE` items, which becomes the owner `PLACE`."""
+    """A tuple of `SIZE` items, which becomes the owner `TARGET`."""
     STRUCT = 15
-    """A struct, which becomes the owner `PLACE`; `LOW` says whether it reaches the memory of other devices."""
+    """A struct, which becomes the owner `TARGET`; `LOW` says whether it reaches the memory of other devices."""
     STREAM = 16
     """No object: the current stream of a framework, which the function `LOW` returns for the device `HIGH`."""
     CUPY_STREAM = 17
@@ -154,7 +154,7 @@ class RowKind(IntEnum):
 
 Array = IntEnum(
     "Array",
-    "NDIM ORDER ALIGN ITEMSIZE UNIT STEP SPAN PLACE LENGTHS LENGTH_SIZE STRIDES DIVISOR STRIDE_ALIGN "
+    "NDIM ORDER ALIGN ITEMSIZE UNIT STEP SPAN TARGET LENGTHS LENGTH_SIZE STRIDES DIVISOR STRIDE_ALIGN "
     "ELEMENT "
     "LEND WHERE WHAT GRADED NEGATED CONJUGATED "
     "KEYS KIND FREED TORCH_IMPL TORCH_AUTOGRAD TORCH_KEYS TORCH_KIND TORCH_NDIM TORCH_SHAPE TORCH_STRIDES TORCH_OFFSET "
@@ -165,7 +165,7 @@ Array = IntEnum(
 """An array: its number of axes and `AxisOrder`, and the alignment and size of its elements.
 
 Strides count `UNIT` bytes; an element has `STEP` of them. `SPAN` is the number of the array among the spans. The address is
-stored at `PLACE`, lengths of `LENGTH_SIZE` bytes (none if that is 0) from `LENGTHS` on, and strides (none if it is -1) from
+stored at `TARGET`, lengths of `LENGTH_SIZE` bytes (none if that is 0) from `LENGTHS` on, and strides (none if it is -1) from
 `STRIDES` on: in bytes or, if `DIVISOR` is not 0, in elements, which have that many units. `ELEMENT` is the type of the elements
 as an object.
 
@@ -297,8 +297,8 @@ def offsets_of_number(owner: object, number: int, width: Any = ctypes.c_uint64) 
 def offsets_in(address: int, nbytes: int, *numbers: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in memory at which there are consecutive numbers."""
     kind, step = width * len(numbers), ctypes.sizeof(width)
-    places = range(0, nbytes - ctypes.sizeof(kind) + step, step)
-    return [at for at in places if tuple(kind.from_address(address + at)) == numbers]
+    offsets = range(0, nbytes - ctypes.sizeof(kind) + step, step)
+    return [offset for offset in offsets if tuple(kind.from_address(address + offset)) == numbers]
 
 
 @functools.cache

@@ -170,22 +170,24 @@ def made_on(handle: Any, launch: Any) -> Any:
     A captured launch is ordered only with streams of the same capture, which the legacy stream never is; whoever starts the graph
     orders it with others.
     """
-    of = words(launch)
+    fields = words(launch)
     producer = driver.LEGACY_STREAM if handle == 0 else handle
-    return producer == of[Launch.STREAM] or (producer != driver.PER_THREAD_STREAM and made_elsewhere(producer, launch))
+    if producer == fields[Launch.STREAM]:
+        return True
+    return producer != driver.PER_THREAD_STREAM and made_elsewhere(producer, launch)
 
 
 def made_elsewhere(producer: Any, launch: Any) -> Any:
     """Enters another stream among the producers, unless it is there."""
-    of, producers = words(launch), words(launch + 8 * Launch.FIRST_PRODUCER)
-    count = of[Launch.PRODUCERS]
+    fields, producers = words(launch), words(launch + 8 * Launch.FIRST_PRODUCER)
+    count = fields[Launch.PRODUCERS]
     for i in range(count):
         if producers[i] == producer:
             return True
-    if of[Launch.CAPTURING] != 0:
+    if fields[Launch.CAPTURING] != 0:
         if producer == driver.LEGACY_STREAM or capture_state(producer) != 1:
             return True
-        if capture_number(producer) != capture_number(of[Launch.STREAM]):
+        if capture_number(producer) != capture_number(fields[Launch.STREAM]):
             return True
     elif capture_state(producer) != 0:
         return False
@@ -193,7 +195,7 @@ def made_elsewhere(producer: Any, launch: Any) -> Any:
     if context == 0 or context != context_of(launch) or count >= MOST_PRODUCERS:
         return False
     producers[count] = producer
-    of[Launch.PRODUCERS] = count + 1
+    fields[Launch.PRODUCERS] = count + 1
     return True
 
 
@@ -220,17 +222,19 @@ _INT_MAX = (1 << 31) - 1
 
 def read_launch(values: Any, launch: Any) -> Any:
     """Reads the stream and the sizes of a launch from the values of the keywords."""
-    of, value = words(launch), words(values)
+    fields, value = words(launch), words(values)
     if not read_sizes(value[0], launch + 8 * Launch.GRID_X, limits.MOST_BLOCKS):
         return False
     if not read_sizes(value[1], launch + 8 * Launch.BLOCK_X, limits.MOST_THREADS):
         return False
-    of[Launch.THREADS] = of[Launch.BLOCK_X] * of[Launch.BLOCK_Y] * of[Launch.BLOCK_Z]
+    fields[Launch.THREADS] = fields[Launch.BLOCK_X] * fields[Launch.BLOCK_Y] * fields[Launch.BLOCK_Z]
     # Python checks whether the kernel counts its threads in 32 bits.
-    if of[Launch.THREADS] > limits.MOST_IN_BLOCK or of[Launch.GRID_X] * of[Launch.BLOCK_X] >= limits.MOST_POSITIONS:
+    if fields[Launch.THREADS] > limits.MOST_IN_BLOCK:
         return False
-    of[Launch.SHARED], right = int_of(value[3]) if value[3] != 0 else (int64(0), True)
-    return right and of[Launch.SHARED] >= 0 and of[Launch.SHARED] <= _INT_MAX and find_stream(value[2], launch)
+    if fields[Launch.GRID_X] * fields[Launch.BLOCK_X] >= limits.MOST_POSITIONS:
+        return False
+    fields[Launch.SHARED], right = int_of(value[3]) if value[3] != 0 else (int64(0), True)
+    return right and fields[Launch.SHARED] >= 0 and fields[Launch.SHARED] <= _INT_MAX and find_stream(value[2], launch)
 
 
 def read_sizes(obj: Any, out: Any, most: Any) -> Any:
@@ -259,8 +263,8 @@ def several_sizes(obj: Any, out: Any) -> Any:
 
 def find_stream(obj: Any, launch: Any) -> Any:
     """Reads the stream of a launch as `as_stream` does: None, one of ours, a handle, or an object with `__cuda_stream__`."""
-    of = words(launch)
-    of[Launch.DEVICE], of[Launch.ORDERED], of[Launch.PENDING], of[Launch.PRODUCERS] = -1, 1, 0, 0
+    fields = words(launch)
+    fields[Launch.DEVICE], fields[Launch.ORDERED], fields[Launch.PENDING], fields[Launch.PRODUCERS] = -1, 1, 0, 0
     if obj == 0 or obj == known()[Word.NONE]:
         return numbered_stream(driver.LEGACY_STREAM, launch)
     kind = type_of(obj)
@@ -274,24 +278,24 @@ def find_stream(obj: Any, launch: Any) -> Any:
 
 def own_stream(obj: Any, launch: Any) -> Any:
     """Reads one of our streams. The driver will launch in its context; that of the legacy stream has to be the current one."""
-    of, data, retained = words(launch), words(obj + Offset.STREAM_WORDS)[0], words(obj + Offset.RETAINED)[0]
+    fields, data, retained = words(launch), words(obj + Offset.STREAM_WORDS)[0], words(obj + Offset.RETAINED)[0]
     if data == 0 or retained == 0:
         return False
     if type_of(data) != known()[Word.BYTES] or size_of(data) != 8 * len(Stream):
         return False
     stream = words(data + Offset.OCTETS)
-    of[Launch.STREAM], of[Launch.CONTEXT] = stream[Stream.HANDLE], stream[Stream.CONTEXT]
-    of[Launch.ORDERED], of[Launch.PENDING] = stream[Stream.ORDERED], words(retained + Offset.PENDING)[0]
-    if of[Launch.PENDING] == 0 or of[Launch.STREAM] == driver.PER_THREAD_STREAM:
+    fields[Launch.STREAM], fields[Launch.CONTEXT] = stream[Stream.HANDLE], stream[Stream.CONTEXT]
+    fields[Launch.ORDERED], fields[Launch.PENDING] = stream[Stream.ORDERED], words(retained + Offset.PENDING)[0]
+    if fields[Launch.PENDING] == 0 or fields[Launch.STREAM] == driver.PER_THREAD_STREAM:
         return False
-    return of[Launch.STREAM] != driver.LEGACY_STREAM or current_context() == of[Launch.CONTEXT]
+    return fields[Launch.STREAM] != driver.LEGACY_STREAM or current_context() == fields[Launch.CONTEXT]
 
 
 def numbered_stream(handle: Any, launch: Any) -> Any:
     """Sets the stream of a launch by its handle. `context_of` finds its context."""
-    of = words(launch)
-    of[Launch.STREAM] = driver.LEGACY_STREAM if handle == 0 else handle
-    of[Launch.CONTEXT] = 0
+    fields = words(launch)
+    fields[Launch.STREAM] = driver.LEGACY_STREAM if handle == 0 else handle
+    fields[Launch.CONTEXT] = 0
     return handle != driver.PER_THREAD_STREAM
 
 
@@ -300,9 +304,9 @@ def foreign_stream(obj: Any, launch: Any) -> Any:
 
     The handle of a stream of a known type is constant, so the last such stream is not read again while it is open.
     """
-    of, seen = words(launch), words(known()[Word.STREAM_OF_LAUNCH])
+    fields, seen = words(launch), words(known()[Word.STREAM_OF_LAUNCH])
     if obj == seen[SeenStream.OBJECT] and words(seen[SeenStream.OPEN])[0] != 0:
-        of[Launch.DEVICE] = seen[SeenStream.DEVICE]
+        fields[Launch.DEVICE] = seen[SeenStream.DEVICE]
         return numbered_stream(seen[SeenStream.HANDLE], launch)
     if c_api.PyType_IsSubtype(type_of(obj), known()[Word.GPU_STREAM]) != 0:
         return False  # Python records the launches of such a stream
@@ -314,10 +318,10 @@ def foreign_stream(obj: Any, launch: Any) -> Any:
         handle, right = handle_by_protocol(obj)
     if not right or not numbered_stream(handle, launch):
         return False
-    if known()[Word.SEVERAL_DEVICES] != 0 and of[Launch.STREAM] == driver.LEGACY_STREAM:
-        of[Launch.DEVICE] = device_of(obj)
+    if known()[Word.SEVERAL_DEVICES] != 0 and fields[Launch.STREAM] == driver.LEGACY_STREAM:
+        fields[Launch.DEVICE] = device_of(obj)
     if row[StreamType.OPEN] != 0:
-        remember_stream(known()[Word.STREAM_OF_LAUNCH], obj, handle, of[Launch.DEVICE], row[StreamType.OPEN])
+        remember_stream(known()[Word.STREAM_OF_LAUNCH], obj, handle, fields[Launch.DEVICE], row[StreamType.OPEN])
     return True
 
 
@@ -360,16 +364,16 @@ def device_of(obj: Any) -> Any:
 
 def context_of(launch: Any) -> Any:
     """The context of a launch; 0 if it has none. The driver is asked once, unless an array has told it (`own_array`)."""
-    of = words(launch)
-    if of[Launch.CONTEXT] != 0:
-        return of[Launch.CONTEXT]
-    if of[Launch.STREAM] == driver.LEGACY_STREAM:  # its context is the current one
-        of[Launch.CONTEXT] = current_context()
-        return of[Launch.CONTEXT]
+    fields = words(launch)
+    if fields[Launch.CONTEXT] != 0:
+        return fields[Launch.CONTEXT]
+    if fields[Launch.STREAM] == driver.LEGACY_STREAM:  # its context is the current one
+        fields[Launch.CONTEXT] = current_context()
+        return fields[Launch.CONTEXT]
     function = known()[Word.CONTEXT_OF_STREAM]
-    if function == 0 or c_api.call_2(function, of[Launch.STREAM], launch + 8 * Launch.CONTEXT) != 0:
+    if function == 0 or c_api.call_2(function, fields[Launch.STREAM], launch + 8 * Launch.CONTEXT) != 0:
         return int64(0)
-    return of[Launch.CONTEXT]
+    return fields[Launch.CONTEXT]
 
 
 def current_context() -> Any:
@@ -400,8 +404,8 @@ def capture_number(stream: Any) -> Any:
 
 def read_capture(launch: Any) -> Any:
     """Sets whether the stream of a launch is being captured, which the legacy stream cannot be."""
-    of = words(launch)
-    of[Launch.CAPTURING] = 0
-    if of[Launch.STREAM] != driver.LEGACY_STREAM:
-        of[Launch.CAPTURING] = capture_state(of[Launch.STREAM])
-    return of[Launch.CAPTURING] <= 1
+    fields = words(launch)
+    fields[Launch.CAPTURING] = 0
+    if fields[Launch.STREAM] != driver.LEGACY_STREAM:
+        fields[Launch.CAPTURING] = capture_state(fields[Launch.STREAM])
+    return fields[Launch.CAPTURING] <= 1

@@ -63,7 +63,7 @@ class Support:
 def _text() -> str:
     from cuda_device.plugins.launchers import entry  # not needed if the machine code is in the cache
 
-    return c_api.text(entry.called, _CALLED, entry.RARE, entry.HOT)
+    return c_api.entry_text(entry.called, _CALLED, entry.RARE, entry.HOT)
 
 
 @functools.cache
@@ -73,7 +73,7 @@ def support() -> Support:
 
     exports = _CALLED, c_api.TABLE
     name = f"launchers {memory_layout.offsets()}"
-    addresses = machine_code.shared(name, _text, exports, c_api.python_functions())
+    addresses = machine_code.shared_functions(name, _text, exports, c_api.python_functions())
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_api.TABLE])()
     return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
@@ -187,8 +187,8 @@ def builtin(owner: object) -> Callable[..., Any]:
 
 def builtin_of(definition: MethodDefinition, owner: object = None) -> Callable[..., Any]:
     """Returns the built-in function of a definition, which has to live as long, with `owner` as its `self`."""
-    made: Callable[..., Any] = _new_builtin(ctypes.addressof(definition), owner, None)
-    return made
+    function: Callable[..., Any] = _new_builtin(ctypes.addressof(definition), owner, None)
+    return function
 
 
 _new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
@@ -306,7 +306,7 @@ def _add(kernel: Kernel, plan: LaunchPlan) -> None:
     tables = (
         named,
         _addresses(values + [0] * (len(names) - positional)),
-        _addresses(each.memory.address for each in plans),
+        _addresses(candidate.memory.address for candidate in plans),
     )
     record = memory_layout.pack(
         Call,
@@ -324,8 +324,8 @@ def _add(kernel: Kernel, plan: LaunchPlan) -> None:
 
 
 def _addresses(values: Any) -> Any:
-    found = list(values)
-    return (ctypes.c_uint64 * max(1, len(found)))(*found)
+    addresses = list(values)
+    return (ctypes.c_uint64 * max(1, len(addresses)))(*addresses)
 
 
 def _start_of(

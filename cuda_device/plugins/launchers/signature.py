@@ -75,19 +75,19 @@ def plan_of(
 
 
 class _RowWriter:
-    """Writes the rows of a signature. An object comes `at` an offset in an owner."""
+    """Writes the rows of a signature. The `source` of an object is an owner and an offset in it."""
 
     def __init__(self, variant: CompiledKernel, device: int) -> None:
         self.device, self.written = device, variant.work.outline.written
         self.described = variant.described  # arrays are passed as descriptors, and None as a null pointer
-        self.leaves = iter(zip(variant.packing.places, variant.packing.codes, strict=True))
+        self.leaves = iter(zip(variant.packing.leaf_offsets, variant.packing.codes, strict=True))
         self.rows: list[bytes] = []
         self.keep: list[object] = []
         self.asked: set[object] = set()
         self.owners, self.spans = 1, 0
 
-    def row(self, kind: RowKind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
-        owner, offset = at
+    def row(self, kind: RowKind, source: tuple[int, int], type_: Any = None, **fields: int) -> None:
+        owner, offset = source
         type_of = 0 if type_ is None else self.address(type_)
         self.rows.append(pack(Row, kind=kind, owner=owner, offset=offset, type=type_of, **fields))
 
@@ -97,9 +97,9 @@ class _RowWriter:
         return id(obj)
 
     def leaf(self) -> dict[str, int]:
-        """The place and the size of the next leaf."""
-        place, code = next(self.leaves)
-        return {"place": place, "size": struct.calcsize(code)}
+        """The offset and the size of the next leaf."""
+        offset, code = next(self.leaves)
+        return {"target": offset, "size": struct.calcsize(code)}
 
     def span(self) -> int:
         """The number of the next span."""
@@ -117,70 +117,70 @@ class _RowWriter:
 
     # Arguments
 
-    def argument(self, known: Known, value: Any, at: tuple[int, int]) -> None:
+    def argument(self, known: Known, value: Any, source: tuple[int, int]) -> None:
         """Reads an argument, or an item of one."""
         if isinstance(known.type, model.Tuple) and type(value) is tuple:
-            self.items(known, value, at)
+            self.items(known, value, source)
         elif known.constant:
-            self.constant(known, value, at)
+            self.constant(known, value, source)
         elif isinstance(known.type, model.Array):
-            self.array(known.type, value, at)
+            self.array(known.type, value, source)
         elif isinstance(known.type, model.Number):
-            self.number(known.type, value, at)
+            self.number(known.type, value, source)
         elif isinstance(known.type, model.Pointer):
-            self.pointer(known.type, value, at)
+            self.pointer(known.type, value, source)
         elif isinstance(known.type, model.Struct) and is_struct(type(value)):
-            self.struct(known.type, value, at)
+            self.struct(known.type, value, source)
         else:
             raise UnsupportedSignature(f"a value of type {known.type}")
 
-    def items(self, known: Known, value: tuple[Any, ...], at: tuple[int, int]) -> None:
+    def items(self, known: Known, value: tuple[Any, ...], source: tuple[int, int]) -> None:
         owner = self.owner()
-        self.row(RowKind.TUPLE, at, tuple, size=len(value), place=owner)
+        self.row(RowKind.TUPLE, source, tuple, size=len(value), target=owner)
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
             self.argument(item, sample, (owner, memory_layout.ITEMS + 8 * i))
 
-    def struct(self, type_: model.Struct, value: Any, at: tuple[int, int]) -> None:
+    def struct(self, type_: model.Struct, value: Any, source: tuple[int, int]) -> None:
         """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
         owner = self.owner()
-        self.row(RowKind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
+        self.row(RowKind.STRUCT, source, type(value), target=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
         for field in type_.fields:
             offset = memory_layout.slot(type(value), field.name)
             self.argument(of_type(field.type), getattr(value, field.name), (owner, offset))
 
-    def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
+    def constant(self, known: Known, value: Any, source: tuple[int, int]) -> None:
         plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))
         null = self.leaf() if self.described and isinstance(known.type, model.NoneType) else {}
-        self.row(RowKind.EQUAL if plain else RowKind.SAME, at, low=self.address(value), **null)
+        self.row(RowKind.EQUAL if plain else RowKind.SAME, source, low=self.address(value), **null)
 
-    def number(self, type_: model.Number, value: Any, at: tuple[int, int]) -> None:
+    def number(self, type_: model.Number, value: Any, source: tuple[int, int]) -> None:
         """Reads a number, and converts it to the type of the hint in simple cases."""
         kind, real = type(value), type_.kind is model.NumberKind.FLOAT and type_.bits >= 32
         if kind is bool and type_ == model.BOOL:
-            self.row(RowKind.BOOL, at, kind, **self.leaf())
+            self.row(RowKind.BOOL, source, kind, **self.leaf())
         elif kind is int and type_.kind in (model.NumberKind.INT, model.NumberKind.UINT):
             row = RowKind.UINT64 if type_.high >> 63 else RowKind.INT
-            self.row(row, at, kind, low=type_.low, high=type_.high, **self.leaf())
+            self.row(row, source, kind, low=type_.low, high=type_.high, **self.leaf())
         elif kind is int and real:
-            self.row(RowKind.INT_AS_FLOAT, at, kind, low=-_EXACT, high=_EXACT, **self.leaf())
+            self.row(RowKind.INT_AS_FLOAT, source, kind, low=-_EXACT, high=_EXACT, **self.leaf())
         elif kind is float and real:
-            self.row(RowKind.FLOAT, at, kind, **self.leaf())
+            self.row(RowKind.FLOAT, source, kind, **self.leaf())
         elif kind is complex and type_.is_complex:
-            self.row(RowKind.COMPLEX, at, kind, **self.consecutive(2))
+            self.row(RowKind.COMPLEX, source, kind, **self.consecutive(2))
         elif isinstance(value, np.generic):
-            self.scalar(type_, value, at)
+            self.scalar(type_, value, source)
         else:
             raise UnsupportedSignature(f"an object of type {kind} as {type_}")
 
     def consecutive(self, count: int) -> dict[str, int]:
-        """The place and the size of the first of several leaves, one of which follows the other."""
+        """The offset and the size of the first of several leaves, one of which follows the other."""
         first, *rest = (self.leaf() for _ in range(count))
         for i, leaf in enumerate(rest, 1):
-            if leaf != first | {"place": first["place"] + i * first["size"]}:
+            if leaf != first | {"target": first["target"] + i * first["size"]}:
                 raise UnsupportedSignature("parts that are not in one piece")
         return first
 
-    def scalar(self, type_: model.Number, value: np.generic, at: tuple[int, int]) -> None:
+    def scalar(self, type_: model.Number, value: np.generic, source: tuple[int, int]) -> None:
         """Reads the bytes of a NumPy scalar."""
         codes = [code_of(leaf) for leaf in layout.leaves(type_)]
         try:
@@ -190,25 +190,25 @@ class _RowWriter:
             raise UnsupportedSignature(f"an object of type {type(value)}") from error
         if nbytes != sum(map(struct.calcsize, codes)):
             raise UnsupportedSignature(f"an object of type {type(value)} has {nbytes} bytes")
-        self.row(RowKind.SCALAR, at, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
+        self.row(RowKind.SCALAR, source, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
 
     # Pointers and arrays
 
-    def pointer(self, type_: model.Pointer, value: Any, at: tuple[int, int]) -> None:
+    def pointer(self, type_: model.Pointer, value: Any, source: tuple[int, int]) -> None:
         """Reads an address, or the address of an array in C order. Arrays that may be read-only are left to Python."""
         void = isinstance(type_.dtype, model.NoneType)
         align = 1 if void else layout.align_of(type_.dtype)
         if type(value) is int:
-            place, span = self.leaf()["place"], self.span()
-            self.row(RowKind.ADDRESS, at, int, high=span, place=place, size=align)
+            target, span = self.leaf()["target"], self.span()
+            self.row(RowKind.ADDRESS, source, int, high=span, target=target, size=align)
         else:
-            own = type(value) is DeviceArray
-            if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
+            is_ours = type(value) is DeviceArray
+            if not (is_ours or type(value).__module__.partition(".")[0] == "torch") or (void and not is_ours):
                 raise UnsupportedSignature(f"a pointer to an object of type {type(value)}")
-            array = model.Array(value._view.element if own else type_.dtype, len(value.shape), model.Layout.C)
-            self.read_array(array, value, at, {"align": align, "place": self.leaf()["place"], "strides": -1})
+            array = model.Array(value._view.element if is_ours else type_.dtype, len(value.shape), model.Layout.C)
+            self.read_array(array, value, source, {"align": align, "target": self.leaf()["target"], "strides": -1})
 
-    def array(self, type_: model.Array, value: Any, at: tuple[int, int]) -> None:
+    def array(self, type_: model.Array, value: Any, source: tuple[int, int]) -> None:
         """Reads an array with the leaves of its type."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
@@ -216,16 +216,16 @@ class _RowWriter:
         form = {
             "align": min(layout.usual_alignment(type_.dtype), layout.WIDEST_ACCESS),
             "strides": -1,
-            **self.leaf_of("place"),
+            **self.leaf_of("target"),
         }
         if type_.ndim:
             lengths = self.consecutive(type_.ndim)
-            form |= {"lengths": lengths["place"], "length_size": lengths["size"]}
+            form |= {"lengths": lengths["target"], "length_size": lengths["size"]}
             if described or strided:
                 form |= self.leaf_of("strides", type_.ndim)
-        self.read_array(type_, value, at, form)
+        self.read_array(type_, value, source, form)
 
-    def read_array(self, type_: model.Array, value: Any, at: tuple[int, int], form: dict[str, int]) -> None:
+    def read_array(self, type_: model.Array, value: Any, source: tuple[int, int], form: dict[str, int]) -> None:
         """Reads an array of the type of the example. `form` says where its leaves are."""
         kind, itemsize = type(value), layout.size_of(type_.dtype)
         form |= {"ndim": type_.ndim, "order": _ORDERS[type_.layout], "itemsize": itemsize, "span": self.span()}
@@ -247,7 +247,7 @@ class _RowWriter:
         form["stride_align"] = form["align"] if unit < form["align"] else 1
         record = buffer(pack(Array, **form))
         self.keep.append(record)
-        self.row(row, at, kind, low=ctypes.addressof(record))
+        self.row(row, source, kind, low=ctypes.addressof(record))
         if stream is not None and stream not in self.asked:
             self.asked.add(stream)
             self.row(stream[0], (0, 0), low=stream[1], high=stream[2])
@@ -269,7 +269,7 @@ class _RowWriter:
         words = framework_fields.torch_words(offsets, value) if offsets is not None else None
         if offsets is None or words is None:
             return {}
-        return {f"torch_{name}": at for name, at in offsets.items()} | dict(
+        return {f"torch_{name}": offset for name, offset in offsets.items()} | dict(
             zip(("keys", "kind", "freed"), words, strict=True)
         )
 
@@ -298,15 +298,15 @@ class _RowWriter:
         if offsets is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
         return {
-            **{f"cupy_{name}": at for name, at in offsets.items()},
+            **{f"cupy_{name}": offset for name, offset in offsets.items()},
             "element": self.address(value.dtype),
             "buffer_type": self.address(type(value.data)),
             "device": self.device,
         }
 
     def leaf_of(self, name: str, count: int = 1) -> dict[str, int]:
-        """The place of the first of several leaves of 8 bytes, as the field `name` of an array."""
+        """The offset of the first of several leaves of 8 bytes, as the field `name` of an array."""
         first = self.consecutive(count)
         if first["size"] != 8:
             raise UnsupportedSignature("addresses and strides that do not have 64 bits")
-        return {name: first["place"]}
+        return {name: first["target"]}

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from cuda_device.extend import abi, dataclass, field, layout, llvm_text, model
 
-_HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
+_HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<parameters>.*)\)(?P<rest>[^()]*)")
 _ALIGNED = re.compile(r" ?alignstack\((\d+)\) ?")
 _IN_MEMORY = re.compile(r"ptr byval\(.*\) align (\d+)")
 _MOST_BYTES = 128
@@ -36,21 +36,21 @@ class CppPrototype(NamedTuple):
 
 def prototypes(typed: Any, by_address: bool) -> dict[str, CppPrototype]:
     """The C++ functions that a typed module calls, and the function that it exports, by their symbols."""
-    found = {}
+    by_symbol = {}
     for op in (op for function in typed.functions for op in function.ops() if op.code.name == "extern"):
         result = op.results[0].type if op.results else None
-        found[op.attributes["symbol"]] = CppPrototype(
+        by_symbol[op.attributes["symbol"]] = CppPrototype(
             tuple(operand.type or model.NONE for operand in op.operands), result or model.NONE
         )
     if typed.main.prototype is not None and not typed.main.kernel:
         main = typed.main.prototype
         count = len(main.arguments) + (main.result != model.NONE)
         addresses = CppPrototype((model.Pointer(model.NONE),) * count, model.NONE)
-        found[typed.main.name] = addresses if by_address else CppPrototype(main.arguments, main.result)
-    return found
+        by_symbol[typed.main.name] = addresses if by_address else CppPrototype(main.arguments, main.result)
+    return by_symbol
 
 
-def run(text: str, functions: Mapping[str, CppPrototype]) -> str:
+def with_cpp_types(text: str, functions: Mapping[str, CppPrototype]) -> str:
     """Gives the functions of these names C++'s types, with typed pointers as in LLVM 7."""
     types = _Types()
     lines: list[str] = []
@@ -63,14 +63,14 @@ def run(text: str, functions: Mapping[str, CppPrototype]) -> str:
             continue
         result, *values = types.passed(head, function)
         name, rest, plain = head["name"], head["rest"], f"{head['name']}.plain"
-        theirs = f"{result.shown} @{name}({', '.join(f'{each.shown} %p{i}' for i, each in enumerate(values))})"
+        theirs = f"{result.shown} @{name}({', '.join(f'{value.shown} %p{i}' for i, value in enumerate(values))})"
         if head["kind"] == "declare":
             lines.append(f"declare {re.sub(r' %p[0-9]+', '', theirs)}{rest}")
-            ours = ", ".join(f"{each.plain} %p{i}" for i, each in enumerate(values))
+            ours = ", ".join(f"{value.plain} %p{i}" for i, value in enumerate(values))
             around.append(f"define internal {result.plain} @{plain}({ours}) alwaysinline {{")
             around += types.call(name, result, values, to_cpp=True)
         else:
-            ours = ", ".join(f"{each.plain} {each.name}" for each in values)
+            ours = ", ".join(f"{value.plain} {value.name}" for value in values)
             lines.append(f"define internal {result.plain} @{plain}({ours}) alwaysinline{rest} {{")
             around.append(f"define {theirs} {{")
             around += types.call(plain, result, values, to_cpp=False)
@@ -110,13 +110,13 @@ class _Types:
 
     def passed(self, head: re.Match[str], function: CppPrototype) -> list[_Passed]:
         """The result and the parameters of a function, from a line of our IR and its prototype."""
-        given = llvm_text.split_list(head["given"])
+        parameters = llvm_text.split_list(head["parameters"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
         if result != model.NONE and abi.passing(function.result, kernel=False) == "address":
             types, result = [model.Pointer(function.result), *types], None
-        found = [self._one(head["result"], None if result == model.NONE else result, is_result=True)]
-        return found + [self._one(text, type) for text, type in zip(given, types, strict=True)]
+        passed = [self._one(head["result"], None if result == model.NONE else result, is_result=True)]
+        return passed + [self._one(text, type) for text, type in zip(parameters, types, strict=True)]
 
     def _one(self, text: str, type: model.Type | None, is_result: bool = False) -> _Passed:
         if type is None:
@@ -126,21 +126,22 @@ class _Types:
         plain, _, name = (_ALIGNED.sub(" ", text).strip() if not copied else f"ptr {text.split()[-1]}").partition(" %")
         cpp = self.pointer(type) if abi.passing(type, kernel=False) == "address" else self.name(type)
         size = layout.size_of(abi.representation(abi.exchanged(type)))
-        at = int(aligned[1]) if aligned else 8
+        align = int(aligned[1]) if aligned else 8
         if aligned and not is_result and size > _MOST_BYTES:
-            return _Passed(plain, cpp, f"{cpp}* byval align {at}", f"%{name}", size, at, copied is not None, True)
-        words = [f"alignstack({at})"] if aligned else []
+            return _Passed(plain, cpp, f"{cpp}* byval align {align}", f"%{name}", size, align, copied is not None, True)
+        words = [f"alignstack({align})"] if aligned else []
         number = _machine(type) if isinstance(type, model.Number) else type
         if isinstance(number, model.Number) and cpp in ("i8", "i16"):
             words.append("signext" if number.signed else "zeroext")
         shown = " ".join([*words, cpp] if is_result else [cpp, *words])
-        return _Passed(plain, cpp, shown, f"%{name}", max(size, 8), at, copied is not None)
+        return _Passed(plain, cpp, shown, f"%{name}", max(size, 8), align, copied is not None)
 
     def call(self, name: str, result: _Passed, values: Sequence[_Passed], to_cpp: bool) -> list[str]:
         """The body of a wrapper that calls a function with C++'s types (`to_cpp`) or with ours."""
         lines: list[str] = []
-        given = [self._moved(lines, f"%p{i}", each, to_cpp) for i, each in enumerate(values)]
-        listed = ", ".join(f"{each.shown if to_cpp else each.plain} {g}" for each, g in zip(values, given, strict=True))
+        operands = [self._moved(lines, f"%p{i}", value, to_cpp) for i, value in enumerate(values)]
+        pairs = zip(values, operands, strict=True)
+        listed = ", ".join(f"{value.shown if to_cpp else value.plain} {operand}" for value, operand in pairs)
         called = f"call {result.shown if to_cpp else result.plain} @{name}({listed}) convergent"
         if result.cpp == "void":
             return [*lines, f"  {called}", "  ret void", "}"]
@@ -173,9 +174,9 @@ class _Types:
         lines.append(f"  {name}.v = load {value.cpp}, {theirs}, {align}")
         return f"{name}.v"
 
-    def pointer(self, to: model.Type) -> str:
+    def pointer(self, pointee: model.Type) -> str:
         """The type of a pointer to a type."""
-        return "i8*" if isinstance(to, model.NoneType) else f"{self.name(to)}*"
+        return "i8*" if isinstance(pointee, model.NoneType) else f"{self.name(pointee)}*"
 
     def name(self, type: model.Type) -> str:
         """The type of a value or a member."""
@@ -209,7 +210,7 @@ class _Types:
 
     def members(self, type: model.Type) -> str:
         """The members of a structure."""
-        place = layout.placement(abi.representation(type))
+        placement = layout.placement(abi.representation(type))
         is_packed = isinstance(type, model.Struct) and bool(type.size)
         match type:
             case model.Number():
@@ -225,12 +226,12 @@ class _Types:
             case model.Tuple(elements):
                 parts = list(elements)
             case model.Struct(_, fields):
-                parts = [each.type for each in fields]
+                parts = [field.type for field in fields]
             case _:
                 raise AssertionError(type)
         words: list[str] = []
         end = 0
-        for part, offset in zip((*parts, None), (*place.offsets, place.size), strict=True):
+        for part, offset in zip((*parts, None), (*placement.offsets, placement.size), strict=True):
             word = self.name(part) if part is not None else "i8"
             gap = offset - end
             if is_packed and gap:
@@ -247,8 +248,8 @@ class _Types:
 
     def alignment(self, name: str) -> int:
         """LLVM's alignment of a type."""
-        if found := re.fullmatch(r"\[\d+ x (.*)\]", name):
-            return self.alignment(found[1])
+        if array := re.fullmatch(r"\[\d+ x (.*)\]", name):
+            return self.alignment(array[1])
         if name.startswith("%") and not name.endswith("*"):
             members = self.definitions[int(name.partition(".")[2])].partition(" = type ")[2]
             return 1 if members.startswith("<") else max(map(self.alignment, llvm_text.split_list(members[1:-1])))

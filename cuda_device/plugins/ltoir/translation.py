@@ -122,16 +122,16 @@ class Translation:
         """Translates an instruction by the first rule that matches."""
         for pattern, rule in _RULES:
             if match := pattern.fullmatch(line):
-                made = self.filled(rule, match) if isinstance(rule, str) else rule(self, match)
-                if made is not None:
-                    return [each for new in made for each in self.instruction(new)]
+                lines = self.filled(rule, match) if isinstance(rule, str) else rule(self, match)
+                if lines is not None:
+                    return [translated for new in lines for translated in self.instruction(new)]
         return [f"  {self.typed(line)}"]
 
     def filled(self, template: str, match: re.Match[str]) -> list[str]:
         """The lines of a template, filled with the groups of a match and new registers `{t1}`, `{t2}`, …."""
         fresh = {f"t{i}": self.fresh() for i in range(1, 4) if f"{{t{i}}}" in template}
-        given = {name: value or "" for name, value in match.groupdict().items()}
-        return [line.strip() for line in template.format(**given, **fresh).strip().splitlines()]
+        groups = {name: value or "" for name, value in match.groupdict().items()}
+        return [line.strip() for line in template.format(**groups, **fresh).strip().splitlines()]
 
     def typed(self, line: str) -> str:
         """Replaces pointers by `i8*`, to which global variables are cast, and bfloats by integers."""
@@ -153,11 +153,11 @@ class Translation:
 
     def variable(self, line: str) -> None:
         """Records the type of a global variable, and whether the host writes to it."""
-        found = re.match(
+        match = re.match(
             rf"(@[\w.]+) = .*?(addrspace\(\d+\) |){_WRITTEN}(?:global|constant) ({llvm_text.LLVM_TYPE})", line
         )
-        if found:
-            name, space, written, type = found.groups()
+        if match:
+            name, space, written, type = match.groups()
             space = f" {space}".rstrip()
             self.globals[name] = space, type
             self.used += [f"i8* addrspacecast ({type}{space}* {name} to i8*)"] if written else []
@@ -169,7 +169,7 @@ class Translation:
             return []
         aligned, (head, *types) = alignments([head, *map(self.typed, llvm_text.split_list(parameters))])
         head = self.typed(head)
-        self.mark(head, types, name, [("align", each) for each in aligned])
+        self.mark(head, types, name, [("align", alignment) for alignment in aligned])
         return [f"{head}@{name}({', '.join(types)}){rest}"]
 
     def definition(self, line: str) -> list[str]:
@@ -193,17 +193,17 @@ class Translation:
                 listed.append(self.typed(shown))
         aligned, (result, *listed) = alignments([head.replace("ptx_kernel ", ""), *listed])
         result = self.typed(result)
-        facts = [("align", each) for each in aligned] + [("kernel", 1)] * ("ptx_kernel " in head)
+        facts = [("align", alignment) for alignment in aligned] + [("kernel", 1)] * ("ptx_kernel " in head)
         for key, value in re.findall(r'"nvvm\.(maxntid|minctasm|maxnreg)"="([\d,]+)"', attributes):
-            numbers = [int(each) for each in value.split(",")]
+            numbers = [int(number) for number in value.split(",")]
             facts += zip([f"{key}{axis}" for axis in "xyz"] if key == "maxntid" else [key], numbers, strict=False)
-        self.mark(result, [each.rsplit(" ", 1)[0] for each in listed], name, facts)
+        self.mark(result, [parameter.rsplit(" ", 1)[0] for parameter in listed], name, facts)
         plain = re.sub(r' "[\w.-]+"="[^"]*"', "", attributes)
         return [f"{result}@{name}({', '.join(listed)}){plain} {{"]
 
     def mark(self, head: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, int]]) -> None:
         """Adds metadata of a function."""
-        plain = (re.sub(r" (?:byval|align|signext|zeroext)\b.*", "", each) for each in types)
+        plain = (re.sub(r" (?:byval|align|signext|zeroext)\b.*", "", type) for type in types)
         result = re.sub(r"^(?:declare|define) (?:internal )?(?:signext |zeroext )?", "", head).strip()
         signature = f"{result} ({', '.join(plain)})* @{name}"
         for key, value in facts:
@@ -220,8 +220,8 @@ _HEAD = re.compile(r"((?:declare|define) .*?)@([\w.]+)\((.*)\)([^()]*)")
 
 def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
     """The alignments of a result and of parameters, each with its index as in metadata, and the parts without them."""
-    found = [(i, re.search(r" ?alignstack\((\d+)\)", part)) for i, part in enumerate(parts)]
-    numbers = [i << 16 | int(match[1]) for i, match in found if match]
+    matches = [(i, re.search(r" ?alignstack\((\d+)\)", part)) for i, part in enumerate(parts)]
+    numbers = [i << 16 | int(match[1]) for i, match in matches if match]
     return numbers, [re.sub(r" ?alignstack\(\d+\)", "", part) for part in parts]
 
 
@@ -229,101 +229,102 @@ def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
 
 
 def _instruction(
-    to: Translation, result: str, type: str, code: str, operands: Iterable[str], more: str = ""
+    translation: Translation, result: str, type: str, code: str, operands: Iterable[str], more: str = ""
 ) -> list[str]:
     """A call of inline PTX."""
-    lines, given, letters = list[str](), list[str](), list[str]()
+    lines, arguments, letters = list[str](), list[str](), list[str]()
     carried, _, taken = _CARRIED.get(type, (type, "", ""))
     for operand in operands:
         kind, _, name = operand.rpartition(" ")
         if kind in _CARRIED:
             wide, how, _ = _CARRIED[kind]
-            lines.append(f"{(name := to.fresh())} = {how} {operand} to {wide}")
+            lines.append(f"{(name := translation.fresh())} = {how} {operand} to {wide}")
             kind = wide
-        given.append(f"{kind} {name}")
+        arguments.append(f"{kind} {name}")
         letters.append(_REGISTERS.get(kind, "l"))
     if type != "void":
         letters.insert(0, f"={_REGISTERS[carried]}")
     letters += ["~{memory}"] if _REACHES_MEMORY.search(code) else []
     asm = "asm" if code.startswith(_PURE) else "asm sideeffect"
-    call = f'call {carried} {asm} "{code}", "{",".join(letters)}"({", ".join(given)}){more}'
+    call = f'call {carried} {asm} "{code}", "{",".join(letters)}"({", ".join(arguments)}){more}'
     if carried == type:
         return [*lines, f"{result} = {call}" if result else call]
-    got = to.fresh()
+    got = translation.fresh()
     return [*lines, f"{got} = {call}", f"{result} = {taken.format(got)}"]
 
 
-def _intrinsic(to: Translation, match: re.Match[str]) -> list[str] | None:
+def _intrinsic(translation: Translation, match: re.Match[str]) -> list[str] | None:
     """A call of an intrinsic as inline PTX if it is in the table; other intrinsics are declared."""
     for pattern, code in _INSTRUCTIONS.items():
-        if found := re.fullmatch(pattern, match["name"]):
+        if known := re.fullmatch(pattern, match["name"]):
             return _instruction(
-                to,
+                translation,
                 match["result"] or "",
                 match["type"],
-                found.expand(code),
+                known.expand(code),
                 llvm_text.split_list(match["operands"]),
                 match["rest"],
             )
     types = ", ".join(operand.rpartition(" ")[0] for operand in llvm_text.split_list(match["operands"]))
-    to.intrinsics.add(to.typed(f"declare {match['type']} @llvm.{match['name']}({types}){match['rest']}\n"))
+    declared = f"declare {match['type']} @llvm.{match['name']}({types}){match['rest']}\n"
+    translation.intrinsics.add(translation.typed(declared))
     return None
 
 
-def _atomic(to: Translation, match: re.Match[str]) -> list[str]:
+def _atomic(translation: Translation, match: re.Match[str]) -> list[str]:
     """An atomic access, after a fence if it is sequentially consistent."""
-    what, type, order = match["what"], match["type"], match["order"]
-    if what == "cmpxchg" and type == "i8":
+    operation, type, order = match["what"], match["type"], match["order"]
+    if operation == "cmpxchg" and type == "i8":
         raise CompileError("LTO-IR does not support 8-bit atomics", help="use 16 bits or more, or compile to PTX")
     before = [f"fence{match['sync']} seq_cst"] if order == "seq_cst" else []
     if order == "seq_cst":
-        order = "release" if what == "store" else "acquire"
+        order = "release" if operation == "store" else "acquire"
     where = f"{_ORDERS.get(order, order)}.{_SCOPES[match['scope'] or '']}{_SPACES[match['space']]}"
     pointer = f"ptr{match['space']} {match['pointer']}"
-    if what == "load":
-        return before + _instruction(to, match["result"], type, f"ld.{where}.u{type[1:]} $0, [$1];", [pointer])
-    if what == "store":
+    if operation == "load":
+        return before + _instruction(translation, match["result"], type, f"ld.{where}.u{type[1:]} $0, [$1];", [pointer])
+    if operation == "store":
         return before + _instruction(
-            to, "", "void", f"st.{where}.u{type[1:]} [$0], $1;", [pointer, f"{type} {match['value']}"]
+            translation, "", "void", f"st.{where}.u{type[1:]} [$0], $1;", [pointer, f"{type} {match['value']}"]
         )
-    seen, same, pair = to.fresh(), to.fresh(), to.fresh()
+    seen, same, pair = translation.fresh(), translation.fresh(), translation.fresh()
     operands = [pointer, f"{type} {match['old']}", f"{type} {match['new']}"]
     return [
         *before,
-        *_instruction(to, seen, type, f"atom.{where}.cas.b{type[1:]} $0, [$1], $2, $3;", operands),
+        *_instruction(translation, seen, type, f"atom.{where}.cas.b{type[1:]} $0, [$1], $2, $3;", operands),
         f"{same} = icmp eq {type} {seen}, {match['old']}",
         f"{pair} = insertvalue {{ {type}, i1 }} undef, {type} {seen}, 0",
         f"{match['result']} = insertvalue {{ {type}, i1 }} {pair}, i1 {same}, 1",
     ]
 
 
-def _fence(to: Translation, match: re.Match[str]) -> list[str]:
+def _fence(translation: Translation, match: re.Match[str]) -> list[str]:
     kind = "sc" if match["order"] == "seq_cst" else "acq_rel"
     return [f'call void asm sideeffect "fence.{kind}.{_SCOPES[match["scope"] or ""]};", "~{{memory}}"()']
 
 
-def _saturate(to: Translation, match: re.Match[str]) -> list[str]:
+def _saturate(translation: Translation, match: re.Match[str]) -> list[str]:
     """A saturating conversion from float to integer. PTX converts NaN to 0 only from float32 to 32 bits or fewer."""
     type, real, value = match["type"], match["real"], match["value"]
     lines = list[str]()
     if real in ("half", "bfloat"):
-        lines.append(f"{(wide := to.fresh())} = fpext {real} {value} to float")
+        lines.append(f"{(wide := translation.fresh())} = fpext {real} {value} to float")
         real, value = "float", wide
-    got, none = to.fresh(), to.fresh()
+    got, none = translation.fresh(), translation.fresh()
     code = f"cvt.rzi.{match['sign']}{type[1:]}.f{32 if real == 'float' else 64} $0, $1;"
-    lines += _instruction(to, got, "i64" if type == "i64" else "i32", code, [f"{real} {value}"])
+    lines += _instruction(translation, got, "i64" if type == "i64" else "i32", code, [f"{real} {value}"])
     if type in ("i8", "i16"):
-        lines.append(f"{(narrow := to.fresh())} = trunc i32 {got} to {type}")
+        lines.append(f"{(narrow := translation.fresh())} = trunc i32 {got} to {type}")
         got = narrow
     lines.append(f"{none} = fcmp uno {real} {value}, {value}")
     return [*lines, f"{match['result']} = select i1 {none}, {type} 0, {type} {got}"]
 
 
-def _call(to: Translation, match: re.Match[str]) -> list[str]:
+def _call(translation: Translation, match: re.Match[str]) -> list[str]:
     """A call with alignments, which become metadata."""
-    aligned, (type, *given) = alignments([match["type"], *llvm_text.split_list(match["operands"])])
-    numbers = ", ".join(f"i32 {each}" for each in aligned)
-    head = f"{match['assigned'] or ''}call {type.strip()} @{match['name']}({', '.join(given)})"
+    aligned, (type, *arguments) = alignments([match["type"], *llvm_text.split_list(match["operands"])])
+    numbers = ", ".join(f"i32 {alignment}" for alignment in aligned)
+    head = f"{match['assigned'] or ''}call {type.strip()} @{match['name']}({', '.join(arguments)})"
     return [f"{head}{match['rest']}, !callalign !{{{numbers}}}"]
 
 

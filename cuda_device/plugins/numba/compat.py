@@ -94,7 +94,7 @@ def _in_int64(position: Any) -> Any:
 
     @func
     def converted(ndim: Any) -> Any:
-        return int64(position(1)) if ndim == 1 else tuple(int64(each) for each in position(ndim))
+        return int64(position(1)) if ndim == 1 else tuple(int64(index) for index in position(ndim))
 
     return converted
 
@@ -130,9 +130,9 @@ stcg, stcs, stwb, stwt = map(_storing, ("cg", "cs", "wb", "wt"))
 
 def _module(name: str, **members: Any) -> ModuleType:
     """A namespace, as in numba.cuda."""
-    found = ModuleType(f"{__name__}.{name}")
-    vars(found).update(members)
-    return found
+    namespace = ModuleType(f"{__name__}.{name}")
+    vars(namespace).update(members)
+    return namespace
 
 
 shared = _module(
@@ -154,8 +154,8 @@ def _extreme(method: str) -> Any:
 
     @func
     def change(ary: Any, idx: Any, val: Any) -> Any:
-        place = atomic_ref(ary, idx)
-        return getattr(place, method)(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
+        element = atomic_ref(ary, idx)
+        return getattr(element, method)(val, "relaxed", "device") if val == val else element.load("relaxed", "device")
 
     return change
 
@@ -165,10 +165,10 @@ def _wrapping(following: Func) -> Any:
 
     @func
     def change(ary: Any, idx: Any, val: Any) -> Any:
-        place = atomic_ref(ary, idx)
-        old = place.load("relaxed", "device")
+        element = atomic_ref(ary, idx)
+        old = element.load("relaxed", "device")
         while True:
-            seen = place.cas(old, following(old, val), "relaxed", "device")
+            seen = element.cas(old, following(old, val), "relaxed", "device")
             if seen == old:
                 return old
             old = seen
@@ -251,13 +251,13 @@ def _of_libdevice(name: str) -> Any:
     types = None if name.startswith("_") else libdevice_code.types_of(f"__nv_{name}")
     if types is None or not set(types) <= set(_OF_LLVM) or not 1 < len(types) <= len(_STUBS) + 1:
         raise AttributeError(f"libdevice has no function {name!r} of numbers")
-    result, *wanted = (_OF_LLVM[each] for each in types)
-    stub = FunctionType(_STUBS[len(wanted) - 1].__code__, {}, name)
-    stub.__annotations__ = dict(zip("abc", wanted, strict=False)) | {"return": result}
-    declared, numbers = extern(symbol=f"__nv_{name}")(stub), tuple(wanted)
-    found = func(lambda *args: declared(*[number(arg) for number, arg in zip(numbers, args)]))  # noqa: B905
-    setattr(libdevice, name, found)  # kernels that read the attribute are recompiled if it changes
-    return found
+    result, *parameters = (_OF_LLVM[type] for type in types)
+    stub = FunctionType(_STUBS[len(parameters) - 1].__code__, {}, name)
+    stub.__annotations__ = dict(zip("abc", parameters, strict=False)) | {"return": result}
+    declared, numbers = extern(symbol=f"__nv_{name}")(stub), tuple(parameters)
+    function = func(lambda *args: declared(*[number(arg) for number, arg in zip(numbers, args)]))  # noqa: B905
+    setattr(libdevice, name, function)  # kernels that read the attribute are recompiled if it changes
+    return function
 
 
 libdevice.__getattr__ = _of_libdevice  # type: ignore[method-assign]
@@ -293,8 +293,8 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         return _decorated(function, [], device, options)
     signatures = parse(func_or_sig)
     if device and len(signatures) == 1:
-        given = func_or_sig[0] if isinstance(func_or_sig, list) else func_or_sig
-        return functools.partial(_of_signature, signatures[0], result_of(given))
+        signature = func_or_sig[0] if isinstance(func_or_sig, list) else func_or_sig
+        return functools.partial(_of_signature, signatures[0], result_of(signature))
     return functools.partial(_decorated, signatures=signatures, device=device, options=options)
 
 
@@ -303,8 +303,8 @@ def _of_signature(parameters: Signature, result: Any, function: FunctionType) ->
     converted = func(lambda value, type: value if type is None else type(value))
 
     def call(*args: Any, **named: Any) -> Any:
-        given = [converted(arg, number) for arg, number in zip(args, numbers)]  # noqa: B905
-        return converted(inner(*given, *args[len(numbers) :], **named), result)
+        arguments = [converted(arg, number) for arg, number in zip(args, numbers)]  # noqa: B905
+        return converted(inner(*arguments, *args[len(numbers) :], **named), result)
 
     call.__name__ = call.__qualname__ = function.__name__
     return func(call)
@@ -314,9 +314,9 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
     if device:
         return func(function)
     link = options.get("link") or ()
-    for each in link if isinstance(link, (list, tuple)) else (link,):
-        if isinstance(each, (str, os.PathLike)) and not os.path.exists(each):
-            raise FileNotFoundError(f"cuda.jit(link=…): there is no file {os.fspath(each)!r}")
+    for item in link if isinstance(link, (list, tuple)) else (link,):
+        if isinstance(item, (str, os.PathLike)) and not os.path.exists(item):
+            raise FileNotFoundError(f"cuda.jit(link=…): there is no file {os.fspath(item)!r}")
     names = function.__code__.co_varnames
     if set(_OF_LAUNCH) & set(names):
         plain = function.__code__.replace(co_varnames=tuple(f"{n}_" if n in _OF_LAUNCH else n for n in names))
@@ -327,9 +327,9 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
     if bounds := options.get("launch_bounds"):
         threads, *blocks = bounds if isinstance(bounds, tuple) else (bounds,)
         ours |= {"max_threads": threads} | ({"min_blocks": blocks[0]} if blocks else {})
-    made = make_kernel(**ours)(function)
-    made.options = replace(made.options, build=replace(made.options.build, policy="wide"))
-    return Dispatcher(made, signatures)
+    kernel = make_kernel(**ours)(function)
+    kernel.options = replace(kernel.options, build=replace(kernel.options.build, policy="wide"))
+    return Dispatcher(kernel, signatures)
 
 
 def _of_code(name: str) -> Any:
@@ -356,7 +356,9 @@ class Dispatcher:
         self.kernel, self.py_func, self._signatures = kernel, kernel.underlying, signatures
         self.specialized = False
         """Whether this was made by `specialize`."""
-        self.overloads = Overloads({each: Overload(kernel, [*map(hint_of, each)]) for each in signatures})
+        self.overloads = Overloads(
+            {signature: Overload(kernel, [*map(hint_of, signature)]) for signature in signatures}
+        )
         """The variants of the kernel: those of its signatures, or, without signatures, those that were launched."""
         self._specialized: dict[Signature, Dispatcher] = {}
         self._variants: dict[tuple[int, ...], Any] = {}
@@ -401,7 +403,7 @@ class Dispatcher:
         check_units(args)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
-        given: list[Any] = []
+        arguments: list[Any] = []
         copies: list[tuple[Any, Any]] = []
         members: tuple[int, ...] = ()
         for i, argument in enumerate(prepared):
@@ -412,15 +414,15 @@ class Dispatcher:
             parameter = signature[i] if signature else SignatureParameter()
             if isinstance(value, Enum) and parameter.type is None:
                 members += (i,)
-                given.append(value)
+                arguments.append(value)
             else:
-                given.append(_typed(value, parameter))
+                arguments.append(_typed(value, parameter))
         kernel = self._with_constants(members) if members else self.kernel
         try:
-            cuda_device.launch(kernel, *given, stream=where, **sizes)
-            self._record(kernel, signature, given)
+            cuda_device.launch(kernel, *arguments, stream=where, **sizes)
+            self._record(kernel, signature, arguments)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
-            if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
+            if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in arguments):
                 where.synchronize()
         except CompileError as error:
             error.reason, error.help = _in_numbas_words(error.reason), _in_numbas_words(error.help)
@@ -461,18 +463,20 @@ class Dispatcher:
 
     def specialize(self, *args: Any) -> Dispatcher:
         """Returns the kernel for one combination of argument types: types, as text or objects, or examples of arguments."""
-        types = tuple(parameter_of(each) for each in args)
-        types = tuple(each if each.type else parse((arg,))[0][0] for each, arg in zip(types, args, strict=True))
+        types = tuple(parameter_of(argument) for argument in args)
+        types = tuple(
+            parameter if parameter.type else parse((arg,))[0][0] for parameter, arg in zip(types, args, strict=True)
+        )
         dispatcher = self._specialized.setdefault(types, Dispatcher(self.kernel, [types]))
         dispatcher.specialized = True
         return dispatcher
 
-    def _of_overloads(self, of: Callable[[Overload], Any], signature: Any) -> Any:
+    def _of_overloads(self, read: Callable[[Overload], Any], signature: Any) -> Any:
         if signature is not None:
-            return of(self.overloads[signature])
+            return read(self.overloads[signature])
         if self.specialized:
-            return of(next(iter(self.overloads.values())))
-        return {types: of(overload) for types, overload in self.overloads.items()}
+            return read(next(iter(self.overloads.values())))
+        return {types: read(overload) for types, overload in self.overloads.items()}
 
     def inspect_llvm(self, signature: Any = None) -> Any:
         """Returns the LLVM IR for the current GPU: for a signature, or by argument types for all of `overloads`."""
@@ -546,8 +550,8 @@ def _typed(value: Any, parameter: SignatureParameter) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if not isinstance(value, (bool, int, float, complex, np.generic)) or isinstance(value, np.void):
         return value
-    wanted = (parameter.type if parameter.ndim is None else None) or _DEFAULTS.get(type(value), type(value))
-    return wanted(value) if isinstance(value, wanted) else np.asarray(value).astype(wanted)[()]
+    number = (parameter.type if parameter.ndim is None else None) or _DEFAULTS.get(type(value), type(value))
+    return number(value) if isinstance(value, number) else np.asarray(value).astype(number)[()]
 
 
 def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
@@ -561,9 +565,9 @@ def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
         kind, detail = ZeroDivisionError, text
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return error
-    place, where = error.location, ""
+    location, where = error.location, ""
     if error.thread and error.block:
-        where = f"In function {place.function.rpartition('.')[2]!r}, file {place.file}, line {place.line}, "
+        where = f"In function {location.function.rpartition('.')[2]!r}, file {location.file}, line {location.line}, "
         where += f"tid={[*error.thread]} ctaid={[*error.block]}"
     return kind(": ".join(filter(None, (where, detail))) + f"\n{shown}")
 
@@ -574,10 +578,10 @@ def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
 class Vectorized:
     """A function of numbers, applied to the elements of arrays: `f(x, y)`, on the device. Made by `vectorize`."""
 
-    def __init__(self, function: FunctionType, given: Sequence[Any]) -> None:
+    def __init__(self, function: FunctionType, signatures: Sequence[Any]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self.signatures = [([p.type for p in parse(one)[0]], result_of(one)) for one in given]
+        self.signatures = [([p.type for p in parse(signature)[0]], result_of(signature)) for signature in signatures]
         inner = func(function)
 
         def elementwise(out: Any, operands: Any) -> None:
@@ -595,25 +599,26 @@ class Vectorized:
         on_device = any(isinstance(arg, DeviceNDArray) for arg in args)
         plain = [arg.copy_to_host() if isinstance(arg, DeviceNDArray) else np.asarray(arg) for arg in args]
         types, result = self._signature(plain)
-        shape = np.broadcast_shapes(*(each.shape for each in plain))
-        converted = [each.astype(type) for each, type in zip(plain, types, strict=True)]
-        flat = [to_device(np.broadcast_to(each, shape).reshape(-1), stream) for each in converted]
-        made = device_array(math.prod(shape), result, stream=stream)
-        self._kernel.forall(made.size, stream=stream)(made, tuple(each.array for each in flat))
-        made = made.reshape(shape)
+        shape = np.broadcast_shapes(*(operand.shape for operand in plain))
+        converted = [operand.astype(type) for operand, type in zip(plain, types, strict=True)]
+        flat = [to_device(np.broadcast_to(operand, shape).reshape(-1), stream) for operand in converted]
+        results = device_array(math.prod(shape), result, stream=stream)
+        self._kernel.forall(results.size, stream=stream)(results, tuple(operand.array for operand in flat))
+        results = results.reshape(shape)
         if isinstance(out, DeviceNDArray):
-            out.copy_to_device(made)
+            out.copy_to_device(results)
         elif out is not None:
-            made.copy_to_host(out)
+            results.copy_to_host(out)
         if out is not None:
             return out
-        return made if on_device else made.copy_to_host()
+        return results if on_device else results.copy_to_host()
 
     def _signature(self, plain: Sequence[Any]) -> tuple[list[Any], Any]:
+        dtypes = [operand.dtype for operand in plain]
         for types, result in self.signatures:
-            if len(types) == len(plain) and all(map(np.can_cast, (each.dtype for each in plain), types)):
+            if len(types) == len(dtypes) and all(map(np.can_cast, dtypes, types)):
                 return types, result
-        raise TypeError(f"{self.py_func.__name__} has no signature for {', '.join(str(each.dtype) for each in plain)}")
+        raise TypeError(f"{self.py_func.__name__} has no signature for {', '.join(map(str, dtypes))}")
 
 
 def vectorize(signatures: Any, target: str = "cuda") -> Callable[[FunctionType], Vectorized]:
@@ -636,10 +641,10 @@ class Reduce:
             parts = cuda_device.shared_array(_REDUCING, x.dtype)
             first, t = grid(1), int64(cuda_device.thread_idx.x)
             if first < size:
-                found = x[first]
+                total = x[first]
                 for i in range(first + gridsize(1), size, gridsize(1)):
-                    found = x.dtype(inner(found, x[i]))
-                parts[t] = found
+                    total = x.dtype(inner(total, x[i]))
+                parts[t] = total
             cuda_device.syncthreads()
             filled = min(size - (first - t), int64(_REDUCING))
             step = _REDUCING // 2
@@ -660,17 +665,17 @@ class Reduce:
         """
         if arr.ndim != 1:
             raise TypeError("only support 1D array")
-        size, found = arr.size if size is None else size, arr.dtype.type(init)
+        size, total = arr.size if size is None else size, arr.dtype.type(init)
         if size > 0:
             blocks = min(-(-size // _REDUCING), _REDUCING)
             parts = device_array(blocks, arr.dtype, stream=stream)
             self._kernel[blocks, _REDUCING, stream](arr, size, parts)
             if blocks > 1:
                 self._kernel[1, _REDUCING, stream](parts, blocks, parts)
-            found = arr.dtype.type(self._function(found, parts[0]))
+            total = arr.dtype.type(self._function(total, parts[0]))
         if res is None:
-            return found
-        res[0] = found
+            return total
+        res[0] = total
         return None
 
 

@@ -138,10 +138,10 @@ class DeviceNDArray:
             if self._copies_async(ary, stream):
                 self._copy_async(ary.ctypes.data, self.gpu_data, ary, stream)
                 return ary
-        found = self.array.numpy().copy()
+        elements = self.array.numpy().copy()
         if ary is None:
-            return found
-        ary[...] = found
+            return elements
+        ary[...] = elements
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
@@ -249,8 +249,8 @@ def counts_of(value: Any) -> Any:
 
 def check_units(arguments: Sequence[Any]) -> None:
     """Raises `TypeError` if the dates and time differences among the arguments of a launch are in different units."""
-    dtypes: list[Any] = [getattr(each, "dtype", None) for each in arguments]
-    units = {np.datetime_data(each): each for each in dtypes if _is_of_dates(each)}
+    dtypes: list[Any] = [getattr(argument, "dtype", None) for argument in arguments]
+    units = {np.datetime_data(dtype): dtype for dtype in dtypes if _is_of_dates(dtype)}
     if len(units) > 1:
         raise TypeError(
             f"kernels take dates and time differences of one unit, not {' and '.join(map(str, units.values()))}: convert them "
@@ -283,8 +283,8 @@ def device_array(
     if _is_of_dates(kind):
         return DateNDArray(device_array(shape, np.int64, strides, order, stream).array, kind)
     if strides is None:
-        made = DeviceNDArray(empty(lengths if order == "C" else lengths[::-1], kind, stream=where))
-        return made if order == "C" else made.T
+        result = DeviceNDArray(empty(lengths if order == "C" else lengths[::-1], kind, stream=where))
+        return result if order == "C" else result.T
     steps = (strides,) if isinstance(strides, int) else tuple(strides)
     nbytes = sum((length - 1) * step for length, step in zip(lengths, steps, strict=False)) + kind.itemsize
     memory = empty(max(nbytes, 0), np.uint8, stream=where)
@@ -356,12 +356,12 @@ def pinned(*arrays: Any, stream: Any = 0) -> Iterator[None]:
 def mapped(*host: Any, stream: Any = 0) -> Iterator[Any]:
     """Returns host arrays as device arrays. At the end of the block, the host arrays have what kernels wrote."""
     where = stream_of(stream)
-    views = [_viewed(each, where) for each in host]
+    views = [_viewed(ary, where) for ary in host]
     yield views[0] if len(views) == 1 else views
     where.synchronize()
     if not isinstance(where, CpuStream):
-        for each, view in zip(host, views, strict=True):
-            view.copy_to_host(each)
+        for ary, view in zip(host, views, strict=True):
+            view.copy_to_host(ary)
 
 
 def _viewed(ary: Any, where: Stream) -> DeviceNDArray:
@@ -557,8 +557,8 @@ def list_devices() -> list[GpuDevice]:
 
 def detect() -> bool:
     """Prints the devices, and returns True, because there is always the CPU."""
-    for each in list_devices():
-        sys.stdout.write(f"id {each.id}    {each.name}, compute capability {each.compute_capability}\n")
+    for device in list_devices():
+        sys.stdout.write(f"id {device.id}    {device.name}, compute capability {device.compute_capability}\n")
     return True
 
 
@@ -665,9 +665,9 @@ class SignatureParameter:
         shape, dtype = getattr(value, "shape", ()), getattr(value, "dtype", None)
         if self.ndim is None:
             return shape == () and not isinstance(value, (tuple, list))
-        wanted = np.dtype(self.type)
-        same = dtype == wanted or (
-            dtype is not None and dtype.kind in "iu" and wanted.kind in "iu" and dtype.itemsize == wanted.itemsize
+        expected = np.dtype(self.type)
+        same = dtype == expected or (
+            dtype is not None and dtype.kind in "iu" and expected.kind in "iu" and dtype.itemsize == expected.itemsize
         )
         return len(shape) == self.ndim and same
 
@@ -675,15 +675,15 @@ class SignatureParameter:
 Signature = tuple[SignatureParameter, ...]
 
 
-def parse(given: Any) -> list[Signature]:
+def parse(notation: Any) -> list[Signature]:
     """Returns the signatures in text or in objects of numba, or in a list of these. Raises `TypeError` for anything else.
 
     A parameter that is neither a number nor an array, such as a tuple, accepts anything.
     """
-    if given is None:
+    if notation is None:
         return []
-    each = given if isinstance(given, list) else [given]
-    return [_signature(one) for one in each]
+    notations = notation if isinstance(notation, list) else [notation]
+    return [_signature(signature) for signature in notations]
 
 
 def choose(signatures: Sequence[Signature], arguments: Sequence[Any], name: str) -> Signature:
@@ -694,9 +694,9 @@ def choose(signatures: Sequence[Signature], arguments: Sequence[Any], name: str)
     if not signatures:
         return ()
     kinds = ", ".join(_shown(argument) for argument in arguments)
-    wanted = " or ".join(f"({', '.join(map(str, signature))})" for signature in signatures)
+    expected = " or ".join(f"({', '.join(map(str, signature))})" for signature in signatures)
     raise TypeError(
-        f"No matching definition for argument type(s) {kinds}: the signature of {name} is {wanted}\n"
+        f"No matching definition for argument type(s) {kinds}: the signature of {name} is {expected}\n"
         "  help: convert the arrays with astype, or leave the signature out"
     )
 
@@ -720,22 +720,22 @@ class _Names(dict[str, Any]):
         raise TypeError(f"{name} is not a type of numba")
 
 
-def _read(given: Any) -> Any:
+def _read(notation: Any) -> Any:
     """Evaluates the text of a signature, as numba does, to objects like those of numba."""
-    return eval(given.strip(), {"__builtins__": {}}, _Names()) if isinstance(given, str) else given
+    return eval(notation.strip(), {"__builtins__": {}}, _Names()) if isinstance(notation, str) else notation
 
 
-def _signature(given: Any) -> Signature:
+def _signature(notation: Any) -> Signature:
     reason = ""
     try:
-        read = _read(given)
+        read = _read(notation)
         parts = (read,) if isinstance(read, SignatureParameter) else getattr(read, "args", read)
         if isinstance(parts, tuple):
             return tuple(map(_parameter, parts))
     except (SyntaxError, TypeError) as error:
         reason = f": {error.msg if isinstance(error, SyntaxError) else error}"
     raise TypeError(
-        f"{given!r} is not a signature of a kernel{reason}\n"
+        f"{notation!r} is not a signature of a kernel{reason}\n"
         '  help: write "void(float32[:, :], int32)", the same in a tuple, a list of such texts, or numba\'s types'
     )
 
@@ -753,7 +753,7 @@ def _number(type_: Any) -> Any:
     return type_ if isinstance(type_, type) and issubclass(type_, np.generic) else number_of(type_)
 
 
-def result_of(given: Any) -> Any:
+def result_of(notation: Any) -> Any:
     """Returns the result type of a signature, a NumPy scalar type, or None if that is no number."""
-    result = _parameter(getattr(_read(given), "return_type", None))
+    result = _parameter(getattr(_read(notation), "return_type", None))
     return result.type if result.ndim is None else None

@@ -94,9 +94,9 @@ class Overloads(dict[Signature, Overload]):
 
     def __missing__(self, signature: Any) -> Overload:
         """Finds the variant for a signature, which names no layouts. Raises `KeyError` if there is none."""
-        (wanted,) = parse(signature)
+        (parameters,) = parse(signature)
         for types, overload in self.items():
-            if [(p.type, p.ndim) for p in types] == [(p.type, p.ndim) for p in wanted]:
+            if [(p.type, p.ndim) for p in types] == [(p.type, p.ndim) for p in parameters]:
                 return overload
         raise KeyError(signature)
 

@@ -128,7 +128,7 @@ def _number(cell: Cell) -> model.Number:
 
 def _integer(*numbers: model.Number) -> model.Number:
     """The type in which integers compute."""
-    return model.UINT64 if all(each.kind is model.NumberKind.UINT for each in numbers) else model.INT64
+    return model.UINT64 if all(number.kind is model.NumberKind.UINT for number in numbers) else model.INT64
 
 
 def _common(cells: Sequence[Cell]) -> model.Number:
@@ -161,10 +161,10 @@ def _array(frame: Frame, function: Any, positional: Sequence[Cell], named: Mappi
     try:
         shape, dtype, alignment = device_functions.array_arguments(*positional, **named)
     except TypeError as error:
-        what = "shared" if function is device_functions.shared_array else "local"
+        memory = "shared" if function is device_functions.shared_array else "local"
         raise CompileError(
-            f"cuda.{what}.array: {str(error).partition('() ')[2]}",
-            help=f"write cuda.{what}.array(shape, dtype, alignment)",
+            f"cuda.{memory}.array: {str(error).partition('() ')[2]}",
+            help=f"write cuda.{memory}.array(shape, dtype, alignment)",
         ) from None
     if function is device_functions.shared_array and shape.known.constant and shape.known.python == 0:
         return frame.literal(device_functions.dynamic), [dtype], {}
@@ -189,11 +189,11 @@ def _call(frame: Frame, function: Cell, arguments: list[Cell]) -> tuple[Cell, li
     row = frame.program.row(value)
     if isinstance(value, np.ufunc) and len(arguments) == value.nin + 1:
         *arguments, out = arguments
-        each = frame.literal(device_functions.apply_to_each)
-        return each, [function, out, *(Cell(_wide(c.known), c.value) for c in arguments)]
+        elementwise = frame.literal(device_functions.apply_to_each)
+        return elementwise, [function, out, *(Cell(_wide(c.known), c.value) for c in arguments)]
     if isinstance(value, type) and issubclass(value, cuda_device.Vector):
         return function, [part for cell in arguments for part in _parts(frame, cell)]
-    if any(value is each for each in _OF_BITS):
+    if any(value is reinterpreting for reinterpreting in _OF_BITS):
         return function, [Cell(_wide(cell.known), cell.value) for cell in arguments]
     is_math = value is complex or value is pow or getattr(value, "__module__", None) == "math"
     of_numbers = is_math or isinstance(value, np.ufunc) or (row is not None and row.folds)

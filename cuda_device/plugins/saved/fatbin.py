@@ -20,7 +20,7 @@ def _combine(
     targets = (target,) if isinstance(target, str) else tuple(dict.fromkeys(target))
     if not targets or isinstance(f, Func):
         raise ValueError("output='fatbin' takes a kernel and at least one target")
-    cubins = [compile(each, "cubin") for each in targets]
+    cubins = [compile(architecture, "cubin") for architecture in targets]
     ptx = None if link or f.options.link else compile(architectures.latest(targets), "ptx")
     return _fatbin(cubins, ptx if ptx is not None and is_whole(ptx) else None)
 
@@ -51,7 +51,7 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
         nvfatbin.destroy(handle)
     programs = {target: program for cubin in cubins for target, program in cubin.record.programs.items()}
     record = replace(cubins[-1].record, programs=programs, ptx=None if ptx is None else ptx.target)
-    return Compiled(bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", record)
+    return Compiled(bytes(code), cubins[-1].symbol, ", ".join(cubin.target for cubin in cubins), "fatbin", record)
 
 
 def is_whole(ptx: Compiled) -> bool:

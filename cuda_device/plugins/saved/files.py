@@ -65,7 +65,8 @@ def _record(values: dict[str, Any]) -> CodeRecord:
     """The record that JSON describes; options of another version of this package are ignored."""
     options = {name: value for name, value in values["options"].items() if name in _OPTIONS}
     options |= {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
-    parameters, dependencies = tuple(Parameter(*each) for each in values["parameters"]), tuple(values["dependencies"])
+    parameters = tuple(Parameter(*fields) for fields in values["parameters"])
+    dependencies = tuple(values["dependencies"])
     programs = {target: unpack_summary(text.encode()) for target, text in values["programs"].items()}
     read = {"parameters": parameters, "dependencies": dependencies, "programs": programs}
     return CodeRecord(**{**values, **read, "options": replace(_DEFAULTS, **options)})

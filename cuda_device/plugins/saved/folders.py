@@ -42,10 +42,10 @@ def build(
     if len(set(names)) < len(names):
         raise ValueError(f"two functions have the same name: {', '.join(names)}")
     variants = {
-        _name(each): each
+        _name(compiled): compiled
         for function, signatures in kernels
         for signature in signatures
-        for each in _variants(function, signature, targets, fatbin, ltoir)
+        for compiled in _variants(function, signature, targets, fatbin, ltoir)
     }
     declared = [(f, *signature) for f, signatures in kernels if f.options.interop for signature in signatures]
     header = ""
@@ -54,8 +54,8 @@ def build(
 
         header = cpp_header(*declared, launchers=True)
     os.makedirs(folder, exist_ok=True)
-    for name, each in variants.items():
-        Path(folder, name).write_bytes(data_of(each))
+    for name, compiled in variants.items():
+        Path(folder, name).write_bytes(data_of(compiled))
     if header:
         Path(folder, HEADER).write_text(header, encoding="utf-8")
     write_index(os.path.join(folder, INDEX), variants)
@@ -79,6 +79,6 @@ def _variants(
 
 def _name(compiled: Compiled) -> str:
     """The name of a file: the symbol, a hash of the signature, the targets and the form."""
-    types = repr([(each.type, each.constant) for each in compiled.parameters])
+    types = repr([(parameter.type, parameter.constant) for parameter in compiled.parameters])
     plain = "".join(letter if letter.isalnum() else "_" for letter in compiled.symbol)
     return f"{plain}-{sha256(types.encode()).hexdigest()[:8]}.{compiled.target.replace(', ', '-')}.{compiled.output}"

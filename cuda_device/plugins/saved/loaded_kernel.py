@@ -28,11 +28,11 @@ class LoadedKernel:
         self._fits: dict[tuple[int, int], list[tuple[Compiled, str]]] = {}
 
     def __repr__(self) -> str:
-        found = "; ".join(
-            f"({', '.join(p.type for p in each.parameters)}) on {each.target} as {each.output}"
-            for each in self.variants
+        described = "; ".join(
+            f"({', '.join(p.type for p in variant.parameters)}) on {variant.target} as {variant.output}"
+            for variant in self.variants
         )
-        return f"<loaded kernel {self.name}: {found}>"
+        return f"<loaded kernel {self.name}: {described}>"
 
     @users_traceback
     def launch(
@@ -81,7 +81,7 @@ class LoadedKernel:
                 f"{self.name} ({self.variants[0].output}) is not a kernel that a GPU can load",
                 "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
             )
-        targets = ", ".join(dict.fromkeys(f"{each.target} ({each.output})" for each in self.variants))
+        targets = ", ".join(dict.fromkeys(f"{variant.target} ({variant.output})" for variant in self.variants))
         if not isinstance(stream, GpuStream):
             raise LaunchError(
                 f"{self.name} was compiled for {targets}, but the stream is a CPU stream",
@@ -89,15 +89,15 @@ class LoadedKernel:
             )
         major, minor = driver.properties(stream.ordinal).capability
         here = 10 * major + minor
-        fits = [(rank, each) for each in self.variants if (rank := _rank(each, here)) is not None]
+        fits = [(rank, variant) for variant in self.variants if (rank := _rank(variant, here)) is not None]
         if not fits:
             raise LaunchError(
                 f"{self.name} was compiled for {targets}, but this GPU is sm_{here}",
                 f"build it for sm_{here}, or as PTX",
             )
         best = max(rank for rank, _ in fits)
-        self._fits[major, minor] = found = [(each, rank[-1]) for rank, each in fits if rank == best]
-        return found
+        self._fits[major, minor] = fitting = [(variant, rank[-1]) for rank, variant in fits if rank == best]
+        return fitting
 
     def _kernel(self, variant: Compiled, target: str, arguments: Sequence[Argument]) -> CompiledKernel:
         known = tuple(argument.known for argument in arguments)

@@ -57,10 +57,10 @@ class Fingerprint:
 
     def copy(self) -> Fingerprint:
         """A copy, to which other objects can be added."""
-        made = Fingerprint()
-        made._parts, made._objects = self._parts.copy(), self._objects.copy()
-        made._numbers, made._owners = self._numbers.copy(), self._owners.copy()
-        return made
+        copied = Fingerprint()
+        copied._parts, copied._objects = self._parts.copy(), self._objects.copy()
+        copied._numbers, copied._owners = self._numbers.copy(), self._owners.copy()
+        return copied
 
     def digest(self) -> bytes:
         """The SHA-256 hash of everything that was added."""
@@ -79,7 +79,7 @@ class Fingerprint:
 
     def data(self, kind: str, *data: bytes) -> None:
         """Adds a word with bytes."""
-        sizes = len(data[0]) if len(data) == 1 else ",".join([str(len(each)) for each in data])
+        sizes = len(data[0]) if len(data) == 1 else ",".join([str(len(part)) for part in data])
         self._parts += (f"{kind}({sizes})".encode(), *data)
 
     def items(self, kind: str, values: Iterable[object]) -> None:
@@ -104,22 +104,22 @@ class Fingerprint:
                 self._owners.setdefault(id(cell), (f"cell {name}", number))
         return True
 
-    def place_of(self, owner: object) -> tuple[str, int]:
+    def path_of(self, owner: object) -> tuple[str, int]:
         """Describes how another process finds a namespace, a cell, or an object with attributes, or raises `Unfit`."""
         if id(owner) not in self._owners:
             raise Unfit("it cannot be reached from the function")
         return self._owners[id(owner)]
 
     def owner_at(self, kind: str, number: int) -> object:
-        """The object that `place_of` described. Raises `Unfit` if it does not exist."""
+        """The object that `path_of` described. Raises `Unfit` if it does not exist."""
         if kind in _COMMON:
             return _COMMON[kind]
-        found = self._objects[number] if 0 <= number < len(self._objects) else None
-        if kind == "attribute" and isinstance(found, (ModuleType, type, FunctionType)):
-            return found
-        if isinstance(found, FunctionType):
-            cells = zip(found.__code__.co_freevars, found.__closure__ or (), strict=True)
-            owner = found.__globals__ if kind == "global" else dict(cells).get(kind.removeprefix("cell "))
+        value = self._objects[number] if 0 <= number < len(self._objects) else None
+        if kind == "attribute" and isinstance(value, (ModuleType, type, FunctionType)):
+            return value
+        if isinstance(value, FunctionType):
+            cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+            owner = value.__globals__ if kind == "global" else dict(cells).get(kind.removeprefix("cell "))
             if isinstance(owner, (dict, CellType)):
                 return owner
         raise Unfit("there is no such object")
@@ -157,10 +157,10 @@ def name_of(value: object) -> str | None:
         module, name = "numpy", value.__name__
     if not isinstance(module, str) or not isinstance(name, str) or not _is_library(module):
         return None
-    found: object = sys.modules.get(module)
+    attribute: object = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}:{name}" if found is value else None
+        attribute = getattr(attribute, part, None)
+    return f"{module}:{name}" if attribute is value else None
 
 
 def _named(into: Fingerprint, value: object) -> bool:
@@ -206,8 +206,8 @@ def _func(into: Fingerprint, value: Func) -> None:
     if value.options.link:
         raise Unfit("what is linked")
     more = {name: part for name, part in vars(value).items() if name not in _WRAPPED}
-    own = {name: part for name, part in more.items() if vars(value.underlying).get(name) is not part}
-    into.items("func", (value.underlying, value.options, own or None))
+    attributes = {name: part for name, part in more.items() if vars(value.underlying).get(name) is not part}
+    into.items("func", (value.underlying, value.options, attributes or None))
 
 
 _OF_EACH_CLASS = frozenset(
@@ -291,10 +291,10 @@ def _own_mark(into: Fingerprint, value: Any) -> None:
 
 def _other(into: Fingerprint, value: Any) -> None:
     """Adds an object whose class is not in the table."""
-    own = _own_form(type(value))
-    if own is not None:
-        _FORMS[type(value)] = own  # not for classes of users, which would then live forever
-        own(into, value)
+    form = _own_form(type(value))
+    if form is not None:
+        _FORMS[type(value)] = form  # not for classes of users, which would then live forever
+        form(into, value)
         return
     match value:
         case type():

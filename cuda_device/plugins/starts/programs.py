@@ -51,8 +51,8 @@ def find(asked: Fingerprint) -> tuple[bytes, tuple[Any, ...]] | None:
     """The cached program of a question, if everything that it read has the same value now, and what it read."""
     for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
-            if found := _follow(asked.copy(), names):
-                return found
+            if record := _follow(asked.copy(), names):
+                return record
     return None
 
 
@@ -86,9 +86,9 @@ def keep(asked: Fingerprint, dependencies: Sequence[Any], program: bytes) -> Non
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
         for dependency in dependencies:
-            place = _place_of(fingerprint, dependency.owner)
-            if place is not None:
-                names.append((*place, dependency.name))
+            path = _path_of(fingerprint, dependency.owner)
+            if path is not None:
+                names.append((*path, dependency.name))
                 _add(fingerprint, dependency)
     except Unfit:
         return
@@ -105,7 +105,7 @@ def _add(fingerprint: Fingerprint, dependency: Any) -> None:
         fingerprint.add(dependency.value)
 
 
-def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
+def _path_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
     """Describes how another process finds an owner; None if the owner belongs to this package."""
     name = owner.get("__name__") if isinstance(owner, dict) else getattr(owner, "__name__", None)
     if isinstance(owner, (dict, ModuleType)) and isinstance(name, str) and name.startswith(_OURS):
@@ -113,7 +113,7 @@ def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None
         if module is not None and (owner is module or owner is vars(module)):
             return None
     try:
-        return fingerprint.place_of(owner)
+        return fingerprint.path_of(owner)
     except Unfit:
         if isinstance(owner, FunctionType) and name_of(owner) is not None:
             return None

@@ -394,7 +394,7 @@ def _basic(key: Any) -> tuple[Any, ...]:
 
 def _copy(source: ArrayView, target: DeviceArray) -> None:
     """Copies the elements of any array to an array, whose shape they are broadcast to."""
-    stream, own = target.stream, type(source.keep_alive) is GpuMemory
+    stream, is_ours = target.stream, type(source.keep_alive) is GpuMemory
     if not (isinstance(stream, GpuStream) and source.device is Device.CUDA and _has_same_bytes(source, target)):
         _store(_to_host(source, target.dtype), target)
         return
@@ -406,16 +406,16 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
     if source.ordinal != stream.ordinal and driver.can_access_peer(stream.ordinal, source.ordinal):
         driver.open_pool(source.ordinal, stream.ordinal)
     target.join_producer()
-    if own:
+    if is_ours:
         join([producer, stream])
     else:
         _await_producer(source)
     with stream.using():
         driver.copy(target._view.data, source.data, target.nbytes, stream.handle)
-        if not own:
+        if not is_ours:
             driver.synchronize_stream(stream.handle)
     target.join_producer()
-    if own:  # the source is freed in the order of its stream
+    if is_ours:  # the source is freed in the order of its stream
         join([producer, stream])
 
 
@@ -620,10 +620,10 @@ def _from_composites(obj: Any, kinds: set[type[Any]], dtype: np.dtype[Any] | Non
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"an array has elements of one type, not of {names}")
-    own = dtype_of(*kinds)
-    if dtype not in (None, own):
+    element = dtype_of(*kinds)
+    if dtype not in (None, element):
         raise TypeError(f"the elements are of type {next(iter(kinds)).__name__}, not {dtype}")
-    return np.array(_as_lists(obj), own)
+    return np.array(_as_lists(obj), element)
 
 
 def _as_lists(obj: Any) -> Any:

@@ -321,26 +321,26 @@ class Exchange:
                 f"{described(obj)} is a negated view, whose memory has the values before the negation",
                 "pass x.resolve_neg()",
             )
-        found = ctypes.c_void_p()
+        tensor = ctypes.c_void_p()
         try:
-            failed = self._managed(obj, ctypes.byref(found))
+            failed = self._managed(obj, ctypes.byref(tensor))
         except (BufferError, RuntimeError, ValueError, NotImplementedError) as error:
             raise refusal(obj, error) from error
-        if failed or not found.value:
+        if failed or not tensor.value:
             raise LaunchError(f"{described(obj)} refuses to share its memory, and gives no reason", "pass a copy of it")
-        view = view_of_managed(DLManagedTensorVersioned.from_address(found.value))
+        view = view_of_managed(DLManagedTensorVersioned.from_address(tensor.value))
         if view.device not in (Device.CUDA, Device.MANAGED):
             return view
         return replace(view, stream=self.current_stream(view.device, view.ordinal))
 
     def current_stream(self, device: Device, ordinal: int) -> int:
         """The handle of the framework's current stream on a GPU."""
-        found = ctypes.c_void_p()
-        if self._current(DEVICE_CODES[device], ordinal, ctypes.byref(found)):
+        handle = ctypes.c_void_p()
+        if self._current(DEVICE_CODES[device], ordinal, ctypes.byref(handle)):
             raise LaunchError(
                 "the framework does not report its current stream", "synchronise it, and pass a copy of the array"
             )
-        return found.value or driver.LEGACY_STREAM
+        return handle.value or driver.LEGACY_STREAM
 
 
 def _has_reservations(obj: Any) -> bool:

@@ -250,14 +250,14 @@ def can_access_peer(here: int, there: int) -> bool:
     return bool(check(bindings().cuDeviceCanAccessPeer(here, there), f"asking what device {here} reaches"))
 
 
-def open_pool(ordinal: int, to: int) -> None:
-    """Gives device `to` access to the memory pool of device `ordinal`."""
-    if has_pool(ordinal):
+def open_pool(owner: int, accessor: int) -> None:
+    """Gives device `accessor` access to the memory pool of device `owner`."""
+    if has_pool(owner):
         api = bindings()
-        pool = check(api.cuDeviceGetDefaultMemPool(ordinal), "asking for a pool of memory")
-        words = (ctypes.c_int * 3)(_ON_DEVICE, to, _READ_WRITE)  # CUmemAccessDesc
+        pool = check(api.cuDeviceGetDefaultMemPool(owner), "asking for a pool of memory")
+        words = (ctypes.c_int * 3)(_ON_DEVICE, accessor, _READ_WRITE)  # CUmemAccessDesc
         result = api.cuMemPoolSetAccess(pool, ctypes.addressof(words), 1)
-        check(result, f"giving device {to} access to the memory of device {ordinal}")
+        check(result, f"giving device {accessor} access to the memory of device {owner}")
 
 
 class BesideCaptures:
@@ -622,10 +622,10 @@ def launch(
         ids = api.CUlaunchAttributeID
         attributes = struct.pack("=I4x3I52x", ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, *cluster)
         attributes += struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative)
-        given = ctypes.create_string_buffer(attributes)
-        config = struct.pack("=7I4xQQI4x", *grid, *block, shared, stream, ctypes.addressof(given), 2)
-        found = ctypes.create_string_buffer(config)
-        (status,) = api.cuLaunchKernelEx(ctypes.addressof(found), kernel, params, 0)
+        attribute_array = ctypes.create_string_buffer(attributes)
+        config = struct.pack("=7I4xQQI4x", *grid, *block, shared, stream, ctypes.addressof(attribute_array), 2)
+        launch_config = ctypes.create_string_buffer(config)
+        (status,) = api.cuLaunchKernelEx(ctypes.addressof(launch_config), kernel, params, 0)
     elif cooperative:
         (status,) = api.cuLaunchCooperativeKernel(kernel, *grid, *block, shared, stream, params)
     else:

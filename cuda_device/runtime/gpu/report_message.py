@@ -117,8 +117,8 @@ def failure(
     if place.has_values:
         numbers = [*map(ReportedNumber, values)]
         message, help = message.format(*numbers), help.format(*numbers) if help.startswith("{0:") else help
-    who = "" if thread is None else f", in thread {thread} of block {block}"
-    lines = [f"{message}\n  at {place.location}{who}", place.location.excerpt()]
+    thread_text = "" if thread is None else f", in thread {thread} of block {block}"
+    lines = [f"{message}\n  at {place.location}{thread_text}", place.location.excerpt()]
     lines += [f"  help: {help}"] if help else []
     return KernelError("\n".join(line for line in lines if line), block, thread, place.location)
 
@@ -130,12 +130,12 @@ def waiting_report(
     groups: list[str] = []
     returned = ""
     for group in waiting:
-        who = f"threads {ranges(group.threads, size)}"
+        threads = f"threads {ranges(group.threads, size)}"
         if group.place is None:
-            returned = f"{who} have returned"
+            returned = f"{threads} have returned"
             continue
         place = places.get(group.place, ReportPlace(NOWHERE))
-        groups.append(f"{who} {'at' if groups else 'wait at'} {place.location}")
+        groups.append(f"{threads} {'at' if groups else 'wait at'} {place.location}")
     text = " and ".join([*groups, returned] if returned else groups)
     return KernelError(f"{problem} in block {block}: {text}\n  help: {help}", block)
 

@@ -408,10 +408,10 @@ def unordered(stream: Any = None) -> Stream:
     By default a launch waits, on the GPU, for the streams on which libraries produce the arrays that are passed, and those
     streams wait for the launch. Use this if the order is established otherwise. A CPU stream is returned unchanged.
     """
-    found = as_stream(stream)
-    if not isinstance(found, GpuStream):
-        return found
-    return GpuStream(found.handle, found.ordinal, found.owner, context=found.context, ordered=False)
+    original = as_stream(stream)
+    if not isinstance(original, GpuStream):
+        return original
+    return GpuStream(original.handle, original.ordinal, original.owner, context=original.context, ordered=False)
 
 
 def default_stream() -> Stream:

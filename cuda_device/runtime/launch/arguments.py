@@ -98,8 +98,8 @@ def _tuple(value: tuple[Any, ...], name: str, stream: Stream) -> Argument:
 
 def _joined(known: Known, parts: Sequence[Argument]) -> Argument:
     """One argument that consists of `parts`."""
-    found = tuple(leaf for part in parts for leaf in part.leaves)
-    return Argument(known, found, tuple(view for part in parts for view in part.views))
+    leaves = tuple(leaf for part in parts for leaf in part.leaves)
+    return Argument(known, leaves, tuple(view for part in parts for view in part.views))
 
 
 def _registered(value: object, name: str, stream: Stream) -> Argument:
@@ -133,15 +133,15 @@ _address_at = ctypes.c_void_p.from_address
 
 def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
     """Same as `_array`, in a fraction of the time for most arrays."""
-    found = _KNOWN_OF_NUMPY.get((array.dtype, array.ndim, array.flags.num))
-    if found is None or isinstance(stream, GpuStream):
+    known_and_readonly = _KNOWN_OF_NUMPY.get((array.dtype, array.ndim, array.flags.num))
+    if known_and_readonly is None or isinstance(stream, GpuStream):
         argument = _array(array, name, stream)
         flags, dtype = array.flags.num, array.dtype
         # Complex numbers need a larger alignment than in NumPy, and other dtypes are not compared by identity.
         if flags & _PLAIN == _PLAIN and dtype.isbuiltin == 1 and dtype.kind in "biuf":
             _KNOWN_OF_NUMPY[dtype, array.ndim, flags] = argument.known, not flags & _WRITEABLE
         return argument
-    known, readonly = found
+    known, readonly = known_and_readonly
     shape, nbytes = array.shape, array.nbytes
     # `array.ctypes.data` takes a microsecond.
     address = (_address_at(id(array) + _HEADER).value or 0) if nbytes else 0
@@ -151,56 +151,56 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
     return Argument(known, (address, *shape), (view,))
 
 
-def pointer_to(value: object, wanted: model.Pointer, name: str, stream: Stream) -> Argument:
+def pointer_to(value: object, hint: model.Pointer, name: str, stream: Stream) -> Argument:
     """Reads the pointer `value` of the parameter `name`: an address, or a contiguous array.
 
     The argument has one view, like that of an array. The view of an address has no elements, because their number is unknown.
     """
-    void = isinstance(wanted.dtype, model.NoneType)
+    void = isinstance(hint.dtype, model.NoneType)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        at, least = int(value), 1 if void else align_of(wanted.dtype)
-        if not 0 <= at <= model.UINT64.high:
+        address, least = int(value), 1 if void else align_of(hint.dtype)
+        if not 0 <= address <= model.UINT64.high:
             raise LaunchError(
-                f"the argument {name!r} is {at}, which is not an address", "pass an int from 0 to 2**64 - 1"
+                f"the argument {name!r} is {address}, which is not an address", "pass an int from 0 to 2**64 - 1"
             )
-        if at % least:
+        if address % least:
             raise LaunchError(
-                f"the argument {name!r} is the address {at:#x}, which is not a multiple of {least}, as {wanted} requires",
+                f"the argument {name!r} is the address {address:#x}, which is not a multiple of {least}, as {hint} requires",
                 "pass the address of an element, or declare pointer(uint8)",
             )
-        return Argument(of_type(wanted), (at,), (ArrayView(at, (0,), (1,), model.UINT8, wanted.readonly),))
+        return Argument(of_type(hint), (address,), (ArrayView(address, (0,), (1,), model.UINT8, hint.readonly),))
     if value is None or isinstance(value, (bool, float, complex, np.generic, tuple)):
         shown = "None" if value is None else f"of type {type(value).__name__}"
         raise LaunchError(
-            f"the argument {name!r} is {shown}, but the parameter's type hint is {wanted}",
+            f"the argument {name!r} is {shown}, but the parameter's type hint is {hint}",
             "pass an address, 0 for a null pointer, or an array that it points to",
         )
     (view,) = _array(value, name, stream).views
-    if not void and view.element != wanted.dtype:
+    if not void and view.element != hint.dtype:
         raise LaunchError(
-            f"the argument {name!r} is an array of {view.element}, but the parameter's type hint is {wanted}",
+            f"the argument {name!r} is an array of {view.element}, but the parameter's type hint is {hint}",
             "pass x.view(…) of it, or its address; or declare pointer(), and cast it in the kernel",
         )
-    if view.readonly and not wanted.readonly:
+    if view.readonly and not hint.readonly:
         raise LaunchError(
-            f"the argument {name!r} is a read-only array, but the parameter's type hint is {wanted}",
+            f"the argument {name!r} is a read-only array, but the parameter's type hint is {hint}",
             "declare pointer(T, readonly=True), or pass an array that can be written",
         )
     if view.layout is model.Layout.STRIDED or view.shortfall:
         how = "not contiguous" if view.layout is model.Layout.STRIDED else "less aligned than its elements are in C++"
         raise LaunchError(f"the argument {name!r} is an array that is {how}", "copy it (.copy()), or pass its address")
-    return Argument(of_type(wanted), (view.data,), (view,))
+    return Argument(of_type(hint), (view.data,), (view,))
 
 
-def _member(value: object, wanted: model.Type, name: str, stream: Stream) -> Argument:
+def _member(value: object, type: model.Type, name: str, stream: Stream) -> Argument:
     """Reads a member of a struct, in which ints can be pointers."""
-    if isinstance(wanted, model.Pointer):
-        return pointer_to(value, wanted, name, stream)
-    if isinstance(wanted, model.Tuple) and has_pointers(wanted):
+    if isinstance(type, model.Pointer):
+        return pointer_to(value, type, name, stream)
+    if isinstance(type, model.Tuple) and has_pointers(type):
         assert isinstance(value, tuple)
-        pairs = zip(value, wanted.elements, strict=True)
-        parts = [_member(item, each, f"{name}[{i}]", stream) for i, (item, each) in enumerate(pairs)]
-        return _joined(of_type(wanted), parts)
+        pairs = zip(value, type.elements, strict=True)
+        parts = [_member(item, element, f"{name}[{i}]", stream) for i, (item, element) in enumerate(pairs)]
+        return _joined(of_type(type), parts)
     return read(value, name, stream)
 
 
@@ -211,12 +211,12 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
     if not has_arrays(kind):
         return _joined(of_type(kind), parts)
     for field, part in zip(kind.fields, parts, strict=True):
-        given, wanted = part.known.type, field.type
-        if not isinstance(wanted, model.Array):
+        actual, declared = part.known.type, field.type
+        if not isinstance(declared, model.Array):
             continue
-        if not (isinstance(given, model.Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)):
+        if not (isinstance(actual, model.Array) and (actual.dtype, actual.ndim) == (declared.dtype, declared.ndim)):
             raise LaunchError(
-                f"the argument {name!r}: {kind.name}.{field.name} is of type {given}, not {wanted}", _CORRECT
+                f"the argument {name!r}: {kind.name}.{field.name} is of type {actual}, not {declared}", _CORRECT
             )
     return _joined(_struct_known(kind, tuple(part.known.type for part in parts)), parts)
 
@@ -231,14 +231,14 @@ def _dataclass(value: object, name: str, stream: Stream) -> Argument:
     """Reads a dataclass of the standard library as a struct without methods."""
     kind = type(value)
     names = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
-    parts = [read(getattr(value, each), f"{name}.{each}", stream) for each in names]
+    parts = [read(getattr(value, member), f"{name}.{member}", stream) for member in names]
     return _joined(_record_known(kind.__name__, names, tuple(part.known.type for part in parts)), parts)
 
 
 @lru_cache(maxsize=4096)
 def _record_known(name: str, names: tuple[str, ...], members: tuple[model.Type, ...]) -> Known:
     return of_type(
-        model.Struct(name, tuple(model.Field(each, type) for each, type in zip(names, members, strict=True)))
+        model.Struct(name, tuple(model.Field(member, type) for member, type in zip(names, members, strict=True)))
     )
 
 
@@ -429,13 +429,13 @@ def read_all(parameters: Parameters, values: Sequence[Any], stream: Stream) -> t
 
 def argument_of(parameters: Parameters, name: str, value: Any, stream: Stream) -> Argument:
     """Reads the argument `value` of the parameter `name`."""
-    constants, wanted = parameters.constants, parameters.hints.get(name)
-    if isinstance(wanted, model.Pointer):
-        return pointer_to(value, wanted, name, stream)
-    if isinstance(wanted, model.Number):
-        value = number_as(value, wanted, name)
-    elif isinstance(wanted, model.Struct):
-        value = as_struct(value, wanted, name)
+    constants, hint = parameters.constants, parameters.hints.get(name)
+    if isinstance(hint, model.Pointer):
+        return pointer_to(value, hint, name, stream)
+    if isinstance(hint, model.Number):
+        value = number_as(value, hint, name)
+    elif isinstance(hint, model.Struct):
+        value = as_struct(value, hint, name)
     elif name in constants:
         try:
             value = constant_as(value, constants[name])
@@ -445,18 +445,18 @@ def argument_of(parameters: Parameters, name: str, value: Any, stream: Stream) -
     return read(value, name, stream, is_constant=name in constants)
 
 
-def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
+def as_struct(value: Any, hint: model.Struct, name: str) -> Any:
     """Converts a tuple or dict to the struct of the type hint of the parameter `name`; returns other values unchanged."""
     if not isinstance(value, (tuple, dict)):
         return value
     from cuda_device.types.struct_classes import as_type  # which few launches need
 
     try:
-        return as_type(value, wanted, name)
+        return as_type(value, hint, name)
     except LaunchError:
         raise
     except TypeError as error:
-        remedy = f"pass a {wanted.name}, or a tuple or dict of its members"
+        remedy = f"pass a {hint.name}, or a tuple or dict of its members"
         raise CallError(f"the argument {name!r}: {error}", remedy) from None
 
 

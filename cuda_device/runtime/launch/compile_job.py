@@ -32,6 +32,9 @@ def job_of(
     target: str = "sm_90",
     options: Mapping[str, Any] = MappingProxyType({}),
     link: tuple[object, ...] = (),
+    *,
+    launch_facts: bool = False,
+    by_address: bool = False,
 ) -> Job:
     """The job of a call of `compile`."""
     _check_function(f)
@@ -41,7 +44,7 @@ def job_of(
     if not isinstance(target, str):
         raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
     architecture = parse("sm_90" if is_host else target)
-    settings = _settings(f, options, architecture)
+    settings = _settings(f, options, architecture, launch_facts)
     known = _known(f, args)
     return Job(
         f.underlying,
@@ -51,6 +54,7 @@ def job_of(
         settings,
         f.options.interop,
         (*f.options.link, *link),
+        by_address,
     )
 
 
@@ -61,14 +65,14 @@ def _check_function(f: object) -> None:
     raise TypeError(f"compile takes a @kernel or a @func, not {shown}")
 
 
-def _settings(f: Kernel | Func, options: Mapping[str, Any], architecture: Architecture) -> Options:
+def _settings(f: Kernel | Func, options: Mapping[str, Any], architecture: Architecture, launch_facts: bool) -> Options:
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel))
     if settings.cluster is not None and architecture.number < 90:
         raise CompileError(
             f"{f.underlying.__qualname__} has cluster={settings.cluster}, and {architecture} has no clusters",
             help="leave cluster out, or compile for sm_90 or later",
         )
-    return replace(settings, checked=settings.is_checked(on_cpu=False))
+    return replace(settings, checked=settings.is_checked(on_cpu=False), launch_facts=launch_facts)
 
 
 def _known(f: Kernel | Func, args: Sequence[Any]) -> tuple[Known, ...]:
@@ -81,12 +85,12 @@ def _known(f: Kernel | Func, args: Sequence[Any]) -> tuple[Known, ...]:
     if len(args) > len(names) or not defaults.keys() >= {*names[len(args) :]}:
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{shown} takes {count}, not {len(args)}: {', '.join(names)}")
-    examples = [*args, *(defaults[name] for name in names[len(args) :])]
+    examples = [*args, *map(defaults.__getitem__, names[len(args) :])]
     known = tuple([_example(f, parameters, i, example) for i, example in enumerate(examples)])
     if isinstance(f, Kernel):
         known = with_hints(f.underlying, known)
     if f.options.interop:
-        known = tuple(_from_cpp(each, isinstance(f, Kernel)) for each in known)
+        known = tuple(_from_cpp(argument, isinstance(f, Kernel)) for argument in known)
     return known
 
 
@@ -98,21 +102,21 @@ def _from_cpp(known: Known, kernel: bool) -> Known:
 
 def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -> Known:
     """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
-    name, wanted = parameters.names[index], None
+    name, hint = parameters.names[index], None
     is_constant = name in parameters.constants
     if not is_constant:
-        found, wanted = type_named(value), parameters.hints.get(name) if isinstance(f, Kernel) else None
-        wanted = wanted if isinstance(wanted, (model.Number, model.Pointer)) else None
-        if found is not None and has_identity(found):
+        type, hint = type_named(value), parameters.hints.get(name) if isinstance(f, Kernel) else None
+        hint = hint if isinstance(hint, (model.Number, model.Pointer)) else None
+        if type is not None and has_identity(type):
             raise CompileError(
                 f"the parameter {name!r} cannot be of a type with atomic members, which exists only in arrays",
                 help="pass an array: ArrayType(T, 1)",
             )
-        if found is not None:
-            return of_type(found if wanted is None else type_as(found, wanted, name))
+        if type is not None:
+            return of_type(type if hint is None else type_as(type, hint, name))
     from cuda_device.runtime.gpu.streams import CpuStream
     from cuda_device.runtime.launch import arguments
 
-    if is_constant or wanted is not None:
+    if is_constant or hint is not None:
         return arguments.argument_of(parameters, name, value, CpuStream()).known
     return arguments.read(value, name, CpuStream()).known

@@ -124,8 +124,8 @@ class Compiled:
     @property
     def local(self) -> int | None:
         """The stack of a thread in bytes; None unless the output is a cubin, or if recursion is unbounded."""
-        found = elf.stacks(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
-        return None if found == elf.UNBOUNDED else found
+        nbytes = elf.stacks(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
+        return None if nbytes == elf.UNBOUNDED else nbytes
 
     @property
     def constant(self) -> int | None:
@@ -198,7 +198,7 @@ def _parameters(job: Job, defaults: Mapping[str, Any]) -> Iterator[Parameter]:
     """The parameters with their positions in memory."""
     is_described, is_packed = job.interop and job.kernel, job.kernel and not job.interop
     places = boundary_packing(tuple(known.type for known in job.known)).offsets if is_described else ()
-    leaves, at = packing(runtime_types(job.known)), 0
+    leaves, leaf = packing(runtime_types(job.known)), 0
     for i, (example, known) in enumerate(zip(job.arguments, job.known, strict=True)):
         name, offset, size, constant = job.function.__code__.co_varnames[i], 0, 0, None
         if places:
@@ -206,7 +206,7 @@ def _parameters(job: Job, defaults: Mapping[str, Any]) -> Iterator[Parameter]:
         elif known.constant:
             constant = notation(example.python)
         elif is_packed and (codes := packing(runtime_types([known])).codes):
-            offset, at = leaves.offsets[at], at + len(codes)
-            size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
+            offset, leaf = leaves.offsets[leaf], leaf + len(codes)
+            size = leaves.offsets[leaf - 1] + struct.calcsize(leaves.codes[leaf - 1]) - offset
         default = literal_notation(defaults[name]) if name in defaults else None
         yield Parameter(name, str(example.type), offset, size, constant, default)

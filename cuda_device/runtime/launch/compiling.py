@@ -16,7 +16,6 @@ from cuda_device.device.functions import Func, Kernel, fixed, links_of
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError, CompilerBug, LaunchError, refused_if_deep, users_traceback
 from cuda_device.jobs import Job, Work
-from cuda_device.lazy_dataclasses import replace
 from cuda_device.outputs import CompilerOutput
 from cuda_device.runtime.launch.compile_job import HOST, job_of
 from cuda_device.runtime.launch.compiled import Compiled, record_of
@@ -81,19 +80,29 @@ def compile(
     an unknown target or output, and for several targets with another output than "fatbin"; `TypeError` for an unknown option.
     """
     function, typed = _function_of(f, globals)
-    form = outputs.of(target, output)
+    form = outputs.output_of(target, output)
     if form.combine is not None:
         source = f if typed else function
         again = {"link": link, "result": result, "launch_facts": launch_facts, "by_address": by_address, **options}
         return form.combine(
-            function, target, lambda to, kind: compile(source, *args, target=to, output=kind, **again), link
+            function,
+            target,
+            lambda architecture, kind: compile(source, *args, target=architecture, output=kind, **again),
+            link,
         )
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={form.name!r} takes one target: only 'fatbin' takes several")
     with refused_if_deep("the arguments are", LaunchError):
-        job = job_of(function, args, target, options, links_of(link, "compile"))
+        job = job_of(
+            function,
+            args,
+            target,
+            options,
+            links_of(link, "compile"),
+            launch_facts=launch_facts,
+            by_address=by_address or target == HOST,
+        )
     _check_interface(function, job, launch_facts, by_address)
-    job = replace(job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or target == HOST)
     work = _work_of(job, form.stage, typed)
     with refused_if_deep("the arguments are", LaunchError):
         compiled = _compiled_of(work, form, defaults_of(function.underlying))
@@ -148,7 +157,7 @@ def _compiled_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) 
 
 def _check_result(compiled: Compiled, result: Any, where: Location) -> None:
     """Raises `CompileError` if the function returns another type than `result`."""
-    wanted = str(fixed(type_of_hint(result)))
-    if wanted != compiled.result:
-        reason = f"{compiled.record.function} returns {compiled.result}, not {wanted}"
-        raise CompileError(reason, where, f"convert what it returns: {wanted}(…)")
+    expected = str(fixed(type_of_hint(result)))
+    if expected != compiled.result:
+        reason = f"{compiled.record.function} returns {compiled.result}, not {expected}"
+        raise CompileError(reason, where, f"convert what it returns: {expected}(…)")

@@ -103,14 +103,14 @@ def provide(work: Work, ordinal: int) -> None:
     """
     properties = driver.properties(ordinal)
     share = properties.memory // _PART // (properties.multiprocessors * properties.resident_threads)
-    wanted = work.job.options.stack_size or (min(RECURSION, share) if has_recursion(work) else 0)
-    if not wanted:
+    stack = work.job.options.stack_size or (min(RECURSION, share) if has_recursion(work) else 0)
+    if not stack:
         return
     try:
-        driver.raise_stack_limit(wanted)
+        driver.raise_stack_limit(stack)
     except LaunchError as error:
         raise LaunchError(
-            f"{work.job.name} needs {wanted} bytes of stack for each thread, which this GPU cannot provide ({error.reason})",
+            f"{work.job.name} needs {stack} bytes of stack for each thread, which this GPU cannot provide ({error.reason})",
             "free memory of the GPU, or give the kernel a smaller stack_size",
         ) from None
 
@@ -392,9 +392,9 @@ def check_kernel(f: object) -> None:
         return
     if isinstance(f, (Func, FunctionType)):
         raise CallError(f"launch needs a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
-    what = f"an object of type {type(f).__name__}"
+    described = f"an object of type {type(f).__name__}"
     remedy = "call its own launch(…)" if hasattr(f, "launch") else "write launch(kernel, …, grid=…, block=…)"
-    raise CallError(f"launch needs a kernel, not {what}", remedy)
+    raise CallError(f"launch needs a kernel, not {described}", remedy)
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
@@ -419,9 +419,9 @@ def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launc
     queue = (stream.target, stream.races, stream.schedule is None) if on_cpu else stream.ordinal  # type: ignore[attr-defined]
     # Hashing and comparing `Known` objects would take some microseconds.
     key = checked, launch_facts, queue, id(code), *map(id, known)
-    found = kernel.recent.get(key)
-    if found is not None and found[0].current():
-        variant: CompiledKernel = found[0]
+    recent = kernel.recent.get(key)
+    if recent is not None and recent[0].current():
+        variant: CompiledKernel = recent[0]
         return variant
     variant = _compiled(kernel, known, stream, checked, launch_facts)
     if len(kernel.recent) >= _MOST_RECENT:
@@ -458,7 +458,7 @@ def _compiled(
             from cuda_device import compiler
             from cuda_device.infer.contents import contents_of
 
-            contents = contents_of(tuple(each.python for each in known))
+            contents = contents_of(tuple(argument.python for argument in known))
             variant = CompiledKernel.of(compiler.run(job))
             variant.contents = contents
             variant.nvtx |= kernel.options.nvtx
@@ -528,7 +528,7 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
     """
     owners = [view.keep_alive for view in views]
     if owners and not (
-        all(is_freed_behind(each, stream) for each in owners) and not driver.is_capturing(stream.handle)
+        all(is_freed_behind(owner, stream) for owner in owners) and not driver.is_capturing(stream.handle)
     ):
         stream.retain(*owners)
 
@@ -687,13 +687,13 @@ def foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
     """The streams with which a launch has to be ordered."""
     if not stream.ordered:
         return set()
-    found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
-    if found and driver.is_capturing(stream.handle):
+    producers = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
+    if producers and driver.is_capturing(stream.handle):
         # Only streams of the same capture can be ordered. (The body of a conditional node is a capture of its own.) Whoever
         # launches the graph orders it with other streams.
         capture = driver.capture_number(stream.handle)
-        return {producer for producer in found if capture and driver.capture_number(producer) == capture}
-    return found
+        return {producer for producer in producers if capture and driver.capture_number(producer) == capture}
+    return producers
 
 
 def load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:

@@ -44,7 +44,7 @@ class CallSignature:
     @cached_property
     def types(self) -> tuple[Type, ...]:
         """The types of the parameters, whose structs have no Python classes."""
-        return tuple(parse_type(each.type) for each in self.parameters)
+        return tuple(parse_type(parameter.type) for parameter in self.parameters)
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream) -> tuple[Argument, ...]:
         """Reads the arguments of a call that are no constants. Raises `LaunchError` for those of other types."""
@@ -52,15 +52,15 @@ class CallSignature:
         values = bind(self.stub, args, kwargs, self._defaults)
         for parameter, type, value in zip(self.parameters, self.types, values, strict=True):
             if _is_constant(parameter):
-                given, expected = _constant(value, type, parameter), str(parameter.constant)
-                fits = given == expected
+                actual, expected = _constant(value, type, parameter), str(parameter.constant)
+                fits = actual == expected
             else:
                 arguments.append(self._argument(parameter.name, value, stream))
-                given, expected = f"of type {arguments[-1].known.type}", parameter.type
+                actual, expected = f"of type {arguments[-1].known.type}", parameter.type
                 fits = self._takes(type, arguments[-1].known.type)
             if not fits:
                 raise CallError(
-                    f"the argument {parameter.name!r} is {given}, but the kernel was compiled for {expected}",
+                    f"the argument {parameter.name!r} is {actual}, but the kernel was compiled for {expected}",
                     "pass what it was compiled for, or build the kernel for this argument as well",
                 )
         return tuple(arguments)
@@ -68,7 +68,7 @@ class CallSignature:
     @cached_property
     def stub(self) -> Any:
         """A function with these parameters, of which numbers and pointers have type hints, for reading arguments."""
-        names = [each.name for each in self.parameters]
+        names = [parameter.name for parameter in self.parameters]
         listed = [*names[: self.positional], *["*"] * (self.positional < len(names)), *names[self.positional :]]
         stub = eval(f"lambda {', '.join(listed)}: None", {})
         stub.__qualname__ = stub.__name__ = self.name
@@ -79,9 +79,13 @@ class CallSignature:
     @cached_property
     def _defaults(self) -> dict[str, Any]:
         """The values of parameters without an argument."""
-        values = {each.name: value_of(each.default) for each in self.parameters if each.default is not None}
-        values |= {each.name: None for each in self.parameters if each.type == "none"}
-        return values | {each.name: _AS_COMPILED for each in self.parameters if _is_constant(each)}
+        values = {
+            parameter.name: value_of(parameter.default)
+            for parameter in self.parameters
+            if parameter.default is not None
+        }
+        values |= {parameter.name: None for parameter in self.parameters if parameter.type == "none"}
+        return values | {parameter.name: _AS_COMPILED for parameter in self.parameters if _is_constant(parameter)}
 
     def _argument(self, name: str, value: Any, stream: Stream) -> Argument:
         """Reads an argument. A pointer to structs has the class of the array that it points to."""
@@ -93,9 +97,9 @@ class CallSignature:
                 return pointer_to(value, replace(hint, dtype=type.dtype), name, stream)
         return argument_of(parameters, name, value, stream)
 
-    def _takes(self, type: Type, given: Type) -> bool:
+    def _takes(self, type: Type, actual: Type) -> bool:
         """Whether a parameter takes an argument of a type: a read-only array may be any array."""
-        plain = _plain(given, self.space)
+        plain = _plain(actual, self.space)
         if isinstance(plain, Array) and isinstance(type, Array) and type.readonly:
             plain = replace(plain, readonly=True)
         return plain == type

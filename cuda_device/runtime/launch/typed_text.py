@@ -42,10 +42,10 @@ def read_typed(text: str) -> Module:
 
 def declared(main: Function) -> Kernel | Func:
     """A function with the parameters of a typed one and an empty body."""
-    hints = [each.hint for each in main.params]
+    hints = [parameter.hint for parameter in main.params]
     names = [hint if hint.isidentifier() and hints.count(hint) == 1 else f"_{i}" for i, hint in enumerate(hints)]
     scope: dict[str, Any] = {}
     exec(f"def {main.name}({', '.join(names)}): ...", scope)
-    made: FunctionType = scope[main.name]
-    made.__annotations__ = dict(zip(names, main.signature, strict=True))
-    return kernel(made) if main.kernel else func(made)
+    function: FunctionType = scope[main.name]
+    function.__annotations__ = dict(zip(names, main.signature, strict=True))
+    return kernel(function) if main.kernel else func(function)

@@ -313,11 +313,6 @@ def _not(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     return _bare(parts, Rule((kind,), kind, np.invert))
 
 
-@_row("cnot")
-def _cnot(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    return _bare(parts, _integer(kind, 1, lambda a: a == 0))
-
-
 @_row("shl", "shr")
 def _shift(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     bits, dtype = _bits(kind), TYPES[kind]
@@ -487,12 +482,6 @@ def _select(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     return _bare(parts, Rule((kind, kind, "pred"), kind, lambda a, b, which: np.where(which, a, b)))
 
 
-@_row("slct")
-def _by_sign(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    value = f"b{_bits(parts[-1])}"
-    return Rule((value, value, kind), value, lambda a, b, c: np.where(c >= 0, a, b))
-
-
 _COMPARE: dict[str, Compute] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
@@ -531,11 +520,3 @@ def _compare(name: str, parts: tuple[str, ...], kind: str) -> Rule:
         return joined(result, others[0]) if joined else result
 
     return Rule((kind, kind, *(("pred",) if joined else ())), "pred", whole)
-
-
-@_row("set")
-def _compared(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    result = parts[-1]
-    compute = comparison(parts[0], _is_float(kind))
-    true = 1 if _is_float(result) else -1
-    return Rule((kind, kind), result, lambda a, b: np.where(compute(a, b), true, 0).astype(TYPES[result]))

@@ -164,27 +164,12 @@ def _reduce(instruction: Instruction, scope: Scope) -> Callable[[Any, Values], N
     return run
 
 
-def _elect(instruction: Instruction, scope: Scope) -> Callable[[Any, Values], None]:
-    (name, chosen_name), mask = instruction.operands
-    get_mask = reader(mask, "u32", scope)
-    put, put_chosen = writer(name, "u32", scope), writer(chosen_name, "pred", scope)
-
-    def run(everyone: Any, together: Values) -> None:
-        masks = np.broadcast_to(get_mask(everyone), (everyone.count,))
-        leader = np.argmax(members(masks), axis=1)
-        chosen = everyone.only(np.flatnonzero(together))
-        put(chosen, leader[together].astype(np.uint32))
-        put_chosen(chosen, (np.arange(everyone.count) % WARP == leader)[together])
-
-    return run
-
-
 def _nothing(instruction: Instruction, scope: Scope) -> Callable[[Any, Values], None]:
     return lambda everyone, together: None
 
 
 _OPERATIONS = {
-    "shfl": _shuffle, "vote": _vote, "match": _match, "redux": _reduce, "elect": _elect, "bar": _nothing, "barrier": _nothing,
+    "shfl": _shuffle, "vote": _vote, "match": _match, "redux": _reduce, "bar": _nothing, "barrier": _nothing,
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import command
+from processes import python
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers, libcuda, toolkit
@@ -250,5 +251,4 @@ def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
 
 
 def test_it_is_a_program():
-    done = subprocess.run([sys.executable, "-m", "cuda_device"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "usage: python -m cuda_device" in done.stderr
+    assert "usage: python -m cuda_device" in python("-m", "cuda_device", status=2).stderr

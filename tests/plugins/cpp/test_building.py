@@ -150,18 +150,7 @@ LOADED = {
     "runtime.launch": "arguments compiled compiled_parameters launcher signatures",
     "types": "abi architectures argument_packing exchange_formats host known layout model type_text",
 }
-OF_PYTHON = {
-    "__future__",
-    "atexit",
-    "gc",
-    "json",
-    "json.decoder",
-    "json.encoder",
-    "json.scanner",
-    "_json",
-    "_sha2",
-    "_sha256",
-}
+OF_PYTHON = {*"__future__ atexit gc json json.decoder json.encoder json.scanner _json _sha2 _sha256".split()}
 
 
 def test_a_folder_is_loaded_with_few_modules(folder):

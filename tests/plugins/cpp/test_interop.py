@@ -6,6 +6,7 @@ import re
 import cuda_cpp
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.runtime.launch.arguments import describe, read
@@ -57,12 +58,27 @@ def test_the_machine_representation_is_that_of_the_platform():
     assert device.machine_representation() == "itanium"
 
 
-def test_a_function_is_visible_by_its_plain_name():
-    assert signature(diff, device.float32, device.float32) == (
-        "diff",
-        "func .param .b32 x (.param .b32 x, .param .b32 x)",
-    )
-    assert device.compile(diff, float, float, output="ptx").symbol == "diff"
+@pytest.mark.parametrize(
+    ("text", "types", "expected"),
+    [
+        (
+            "def diff(a, b): return abs(a - b)",
+            [device.float32] * 2,
+            "func .param .b32 x (.param .b32 x, .param .b32 x)",
+        ),
+        ("def clear(x, i): x[i] = 0", [FLOATS, int], "func void (.param .align 8 .b8 x[24], .param .b32 x)"),
+        ("def two(): return 2", [], "func .param .b32 x ()"),
+        ("def several(): return 1, None, np.float64(2.5)", [], "func .param .align 8 .b8 x[24] ()"),
+        ("def ignores(x, y): return y", [None, device.int64], "func .param .b64 x (.param .b64 x, .param .b64 x)"),
+    ],
+)
+def test_a_function_is_visible_by_its_plain_name(text, types, expected):
+    """One that never returns a value is void, constants are results like any other, and None is a null pointer."""
+    name = re.match(r"def (\w+)", text)[1]
+    function = device.func(interop=True)(define(text, name))
+    assert signature(function, *types) == (name, expected)
+    assert device.compile(function, *types, output="ptx").symbol == name
+    assert name != "two" or "2;" in ptx(function)
 
 
 def test_its_helpers_are_not_visible():
@@ -83,37 +99,6 @@ def test_a_function_may_call_itself():
     text = ptx(factorial, int)
     assert set(cuda_cpp.signatures(text)) == {"factorial"}
     assert device.compile(factorial, int, output="ir").symbol == "factorial"
-
-
-def test_a_function_that_never_returns_a_value_is_void():
-    @device.func(interop=True)
-    def clear(x, i):
-        if i < len(x):
-            x[i] = 0
-
-    assert signature(clear, FLOATS, int) == ("clear", "func void (.param .align 8 .b8 x[24], .param .b32 x)")
-
-
-def test_constants_are_results_like_any_other():
-    @device.func(interop=True)
-    def two():
-        return 2
-
-    @device.func(interop=True)
-    def several():
-        return 1, None, np.float64(2.5)
-
-    assert signature(two) == ("two", "func .param .b32 x ()")
-    assert signature(several) == ("several", "func .param .align 8 .b8 x[24] ()")
-    assert "2;" in ptx(two)
-
-
-def test_what_is_called_with_none_takes_a_null_pointer():
-    @device.func(interop=True)
-    def ignores(x, y):
-        return y
-
-    assert signature(ignores, None, device.int64)[1] == "func .param .b64 x (.param .b64 x, .param .b64 x)"
 
 
 def test_an_array_may_lie_anywhere_and_have_any_strides():

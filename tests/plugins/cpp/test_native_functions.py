@@ -100,17 +100,8 @@ def test_values_pass_as_in_cpp_on_the_host(toolkit, tmp_path):
             + "\n}\n"
         )
     (tmp_path / "main.cpp").write_text(f"{text}int main() {{\n int failed = 0;\n{body} return failed;\n}}\n")
-    command = [
-        "g++",
-        "-O0",
-        *toolkit,
-        str(tmp_path / "main.cpp"),
-        *map(str, objects),
-        "-lm",
-        "-o",
-        str(tmp_path / "main"),
-    ]
-    subprocess.run(command, check=True)
+    program = tmp_path / "main"
+    subprocess.run(["g++", "-O0", *toolkit, program.with_suffix(".cpp"), *objects, "-lm", "-o", program], check=True)
     done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
 

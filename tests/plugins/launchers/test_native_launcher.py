@@ -58,6 +58,12 @@ class Gpu:
             self.launch(kernel, *args, **kwargs)
         assert kernel.native is not None
 
+    def warmed(self, *text, **scope):
+        """A new kernel of two arrays for which there is machine code, and the arrays, which are tensors."""
+        kernel, arrays = new(*text, **scope), tensors()
+        self.warm(kernel, *arrays)
+        return kernel, *arrays
+
     def by_machine_code(self, kernel, *args, **kwargs):
         """Whether a launch is made without Python; it is made once in any case."""
         before, self.driver.by_address = len(self.driver.launched), 0
@@ -414,9 +420,7 @@ def test_positions_have_room_in_an_int32(gpu):
 
 
 def test_names_that_are_equal_and_other_objects(gpu):
-    kernel, torch = new("there[0] = here[0]", "here, there"), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+    kernel, x, y = gpu.warmed("there[0] = here[0]", "here, there")
     name = str(b"there", "ascii")
     assert name is not kernel.underlying.__code__.co_varnames[1]
     assert gpu.by_machine_code(kernel, x, **{name: y})
@@ -462,8 +466,7 @@ def test_names_that_are_equal_and_other_objects(gpu):
     ],
 )
 def test_errors_are_those_of_python(gpu, args, kwargs, message):
-    kernel = new("y[0] = a + x[0]", "x, y, a")
-    x, y = tensors()
+    kernel, (x, y) = new("y[0] = a + x[0]", "x, y, a"), tensors()
     gpu.warm(kernel, x, y, 1)
     for _ in range(3):
         count = len(gpu.driver.launched)
@@ -550,7 +553,7 @@ def fields_of_torch(tensor, array, out, _):
 
 @functools.cache
 def torch_code():
-    text = c_api.text(fields_of_torch, "fields", (), ())
+    text = c_api.entry_text(fields_of_torch, "fields", (), ())
     return machine_code.compile_native(text, exports=("fields",), alone=True)
 
 
@@ -726,18 +729,14 @@ def test_changed_code_is_seen(gpu, copy):
 
 
 def test_a_name_that_is_gone_is_seen(gpu):
-    kernel = new("y[0] = FACTOR * x[0]", FACTOR=2)
-    x, y = tensors()
-    gpu.warm(kernel, x, y)
+    kernel, x, y = gpu.warmed("y[0] = FACTOR * x[0]", FACTOR=2)
     del kernel.underlying.__globals__["FACTOR"]
     with pytest.raises(device.CompileError):
         gpu.launch(kernel, x, y)
 
 
 def test_other_names_of_a_namespace_may_change(gpu):
-    kernel = new("y[0] = FACTOR * x[0]", FACTOR=2)
-    x, y = tensors()
-    gpu.warm(kernel, x, y)
+    kernel, x, y = gpu.warmed("y[0] = FACTOR * x[0]", FACTOR=2)
     names = kernel.underlying.__globals__
     for i in range(3):
         names["another"] = i
@@ -748,10 +747,8 @@ def test_other_names_of_a_namespace_may_change(gpu):
 
 
 def test_the_environment_is_seen(gpu, monkeypatch):
-    kernel = new()
-    x, y = tensors()
     monkeypatch.delenv("CUDA_DEVICE_CHECKED", raising=False)
-    gpu.warm(kernel, x, y)
+    kernel, x, y = gpu.warmed()
     assert gpu.by_machine_code(kernel, x, y)
     monkeypatch.setattr(report_message, "attach", lambda *_: None)
     monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
@@ -948,9 +945,7 @@ def test_streams_that_cannot_be_put_in_order(gpu, call, copy):
 def test_streams_of_frameworks(gpu, monkeypatch, stream_types, module, kind, name):
     asked = []
     Stream = type("Stream", (), {name: property(lambda stream: asked.append(0) or STREAM)})
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+    kernel, x, y = gpu.warmed()
     learn_anew(stream_types, monkeypatch, module, SimpleNamespace(cuda=SimpleNamespace(**{kind: Stream})))
     assert id(Stream) in list(stream_types)
     stream = Stream()
@@ -1125,9 +1120,7 @@ def test_dynamic_shared_memory_beyond_what_was_allowed(gpu, copy):
 
 def test_a_kernel_with_few_threads(gpu):
     gpu.driver.attributes["MAX_THREADS_PER_BLOCK"] = 256
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+    kernel, x, y = gpu.warmed()
     assert gpu.by_machine_code(kernel, x, y, block=256)
     with pytest.raises(device.LaunchError, match="at most 256 threads"):
         gpu.launch(kernel, x, y, block=257)
@@ -1266,8 +1259,7 @@ def test_references_stay_as_they_are(gpu, way):
 
 
 def test_references_stay_as_they_are_where_it_gives_up(gpu):
-    kernel, torch = new("y[0] = a * x[0]", "x, y, a"), Torch()
-    x, y = tensors(torch=torch)
+    kernel, (x, y) = new("y[0] = a * x[0]", "x, y, a"), tensors()
     gpu.warm(kernel, x, y, 1.5)
     wrong = "text"
     objects = [x, y, wrong, gpu.stream, kernel, kernel.native]
@@ -1294,8 +1286,7 @@ def test_arrays_are_not_kept(gpu):
 
 
 def test_launchers_die_with_their_kernel(gpu):
-    kernel, torch = new(), Torch()
-    gpu.warm(kernel, *tensors(torch=torch))
+    kernel, *_ = gpu.warmed()
     dead = weakref.ref(kernel), weakref.ref(kernel.native[-1][0])
     for variant in kernel.variants.values():
         variant.loaded.clear()
@@ -1312,9 +1303,7 @@ def test_what_is_no_record_is_not_used(gpu, native, copy):
 
 
 def test_a_kernel_has_few_launchers(gpu):
-    torch = Torch()
-    kernel = new("y[0] = a", "a, y")
-    (y,) = tensors(1, torch=torch)
+    kernel, (y,) = new("y[0] = a", "a, y"), tensors(1)
     kinds = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
     for kind in kinds:
         gpu.warm(kernel, np.dtype(kind).type(1), y)
@@ -1380,8 +1369,7 @@ def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, brok
         monkeypatch.setitem(sys.modules, "cuda_device.cpu", None)
     else:
         monkeypatch.setattr(plans, broken, fail)
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
+    kernel, (x, y) = new(), tensors()
     with caplog.at_level("DEBUG", "cuda_device"):
         for _ in range(4 * BY_PYTHON):
             assert not gpu.by_machine_code(kernel, x, y)
@@ -1418,8 +1406,7 @@ end:
 
 @pytest.mark.parametrize("prepared", [False, True])
 def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
+    kernel, (x, y) = new(), tensors()
     start = partial(gpu.launch, kernel, x, y)
     if prepared:
         start = device.prepare(kernel, x, y, grid=1, block=32, stream=gpu.stream)
@@ -1498,11 +1485,11 @@ def test_the_legacy_streams_of_two_contexts_are_not_confused(gpu):
 def test_a_warm_launch_makes_nothing_and_waits_for_nothing(gpu, monkeypatch, by_machine):
     if not by_machine:
         monkeypatch.setattr(plans, "is_wanted", lambda: False)
-    kernel, torch = new(), Torch()
+    kernel = new()
     own = [device.zeros(8, stream=gpu.stream) for _ in range(2)]
     elsewhere = device.zeros(8, stream=device.GpuStream(0x99, 0, context=CONTEXT))
     order = {"cuEventRecord", "cuStreamWaitEvent", "push", "pop"}
-    for arguments, more in ((own, set()), (tensors(torch=torch), {"cuEventRecord"}), ((own[0], elsewhere), order)):
+    for arguments, more in ((own, set()), (tensors(), {"cuEventRecord"}), ((own[0], elsewhere), order)):
         for _ in range(BY_PYTHON):
             gpu.launch(kernel, *arguments)
         gpu.driver.log.clear()

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from cuda.bindings import nvvm
 from ir_helpers import job
+from ptx_machine.machine import Machine, Module
+from ptx_machine.memory import Arena
+from ptx_machine.reader import read
 
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, elf
-from ptx_machine.machine import Machine, Module
-from ptx_machine.memory import Arena
-from ptx_machine.reader import read
 
 TARGETS = ["sm_90", pytest.param("sm_100", marks=pytest.mark.long)]
 FLOATS = device.ArrayType(device.float32, 1)

@@ -1,8 +1,11 @@
 """LTO-IR: libNVVM accepts the translated LLVM IR, and its output links to cubins and to CUDA C++."""
 
 import re
+import textwrap
+from pathlib import Path
 
 import cuda_cpp
+import golden_pages
 import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
@@ -145,78 +148,14 @@ def test_what_llvm_7_cannot_say_is_refused():
 
 # The language of LLVM 7
 
-LINES = {
-    "  %v2 = load float, ptr addrspace(1) %v1, align 4": [
-        "  %old.1 = bitcast i8 addrspace(1)* %v1 to float addrspace(1)*",
-        "  %v2 = load float, float addrspace(1)* %old.1, align 4",
-    ],
-    "  store i32 -1, ptr %v1, align 4": [
-        "  %old.1 = bitcast i8* %v1 to i32*",
-        "  store i32 -1, i32* %old.1, align 4",
-    ],
-    "  %v2 = load ptr addrspace(1), ptr %v1, align 8": [
-        "  %old.1 = bitcast i8* %v1 to i8 addrspace(1)**",
-        "  %v2 = load i8 addrspace(1)*, i8 addrspace(1)** %old.1, align 8",
-    ],
-    "  %v3 = getelementptr inbounds nuw double, ptr addrspace(3) %v1, i64 %v2": [
-        "  %old.1 = bitcast i8 addrspace(3)* %v1 to double addrspace(3)*",
-        "  %old.2 = getelementptr inbounds double, double addrspace(3)* %old.1, i64 %v2",
-        "  %v3 = bitcast double addrspace(3)* %old.2 to i8 addrspace(3)*",
-    ],
-    "  %v1 = alloca [8 x i8], align 4": [
-        "  %old.1 = alloca [8 x i8], align 4",
-        "  %v1 = bitcast [8 x i8]* %old.1 to i8*",
-    ],
-    "  %v2 = fneg contract float %v1": ["  %v2 = fsub contract float -0.0, %v1"],
-    "  %v1 = phi ptr addrspace(1) [ %a, %b0 ], [ %b, %b1 ]": ["  %v1 = phi i8 addrspace(1)* [ %a, %b0 ], [ %b, %b1 ]"],
-    "  %v1 = call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()": [
-        "  %v1 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
-    ],
-    '  fence syncscope("device") seq_cst': ['  call void asm sideeffect "fence.sc.gpu;", "~{memory}"()'],
-    '  fence syncscope("block") acquire': ['  call void asm sideeffect "fence.acq_rel.cta;", "~{memory}"()'],
-    "  %v2 = load atomic i32, ptr addrspace(1) %v1 acquire, align 4": [
-        '  %v2 = call i32 asm sideeffect "ld.acquire.sys.global.u32 $0, [$1];", "=r,l,~{memory}"(i8 addrspace(1)* %v1)'
-    ],
-    '  store atomic i64 %v2, ptr addrspace(3) %v1 syncscope("block") seq_cst, align 8': [
-        '  call void asm sideeffect "fence.sc.cta;", "~{memory}"()',
-        '  call void asm sideeffect "st.release.cta.shared.u64 [$0], $1;", "l,l,~{memory}"(i8 addrspace(3)* %v1, i64 %v2)',
-    ],
-    '  %v2 = load atomic i8, ptr addrspace(1) %v1 syncscope("device") monotonic, align 1': [
-        '  %old.1 = call i16 asm sideeffect "ld.relaxed.gpu.global.u8 $0, [$1];", "=h,l,~{memory}"(i8 addrspace(1)* %v1)',
-        "  %v2 = trunc i16 %old.1 to i8",
-    ],
-    "  store [2 x i64] %v2, ptr %v1, align 8": [
-        "  %old.1 = bitcast i8* %v1 to [2 x i64]*",
-        "  store [2 x i64] %v2, [2 x i64]* %old.1, align 8",
-    ],
-    "  %v2 = call i8 @llvm.fptosi.sat.i8.f16(half %v1)": [
-        "  %old.1 = fpext half %v1 to float",
-        '  %old.2 = call i32 asm "cvt.rzi.s8.f32 $0, $1;", "=r,f"(float %old.1)',
-        "  %old.4 = trunc i32 %old.2 to i8",
-        "  %old.3 = fcmp uno float %old.1, %old.1",
-        "  %v2 = select i1 %old.3, i8 0, i8 %old.4",
-    ],
-    "  %v2 = call <2 x half> @llvm.nvvm.e5m2x2.to.f16x2.rn(i16 %v1)": [
-        '  %old.1 = call i32 asm "cvt.rn.f16x2.e5m2x2 $0, $1;", "=r,h"(i16 %v1)',
-        "  %v2 = bitcast i32 %old.1 to <2 x half>",
-    ],
-    "  %v2 = call i16 @llvm.nvvm.ff.to.e4m3x2.rn(float %v0, float %v1)": [
-        '  %v2 = call i16 asm "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "=h,f,f"(float %v0, float %v1)'
-    ],
-    "  %v2 = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %v1, i32 1, i32 31) convergent": [
-        (
-            '  %v2 = call i32 asm sideeffect "shfl.sync.bfly.b32 $0, $2, $3, $4, $1;", "=r,r,r,r,r"'
-            "(i32 -1, i32 %v1, i32 1, i32 31) convergent"
-        )
-    ],
-}
+LINES = golden_pages.texts_in(Path(__file__).with_name("lines_of_llvm_7.txt"))
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_in_the_language_of_llvm_7(line):
-    text = ltoir.translate(f"define void @f() {{\nb0:\n{line}\n  ret void\n}}\n")
+    text = ltoir.translate(f"define void @f() {{\nb0:\n  {line}\n  ret void\n}}\n")
     body = text[text.index("b0:\n") + 4 : text.index("  ret void")]
-    assert body.splitlines() == LINES[line]
+    assert body == textwrap.indent(LINES[line], "  ")
 
 
 def test_metadata_marks_kernels_and_alignments():

@@ -67,6 +67,11 @@ def arrays(gpu, count, dtype=np.float32):
     return [device.array(np.arange(8, dtype=dtype), stream=gpu.stream) for _ in range(count)]
 
 
+def start(gpu, made):
+    """Launches one thread of what was made of the saxpy."""
+    made.launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+
+
 def address(array):
     return array.__cuda_array_interface__["data"][0]
 
@@ -112,11 +117,6 @@ def test_parameters_of_interoperable_kernels_and_functions():
 
     found = device.compile(moved, Point, output="ptx")
     assert found.result == found.parameters[0].type and found.registers is None
-
-
-def test_constants_have_a_value_and_no_place():
-    made = device.compile(repeated, FLOATS, 3)
-    assert made.parameters[1] == ("count", "int", 0, 0, "3", None)
 
 
 def test_shared_constant_and_local_memory():
@@ -209,6 +209,7 @@ def test_interoperable_kernels_take_descriptors(gpu, tmp_path):
 
 def test_constants_may_be_left_out_and_not_be_others(gpu):
     made = device.compile(repeated, FLOATS, 3)
+    assert made.parameters[1] == ("count", "int", 0, 0, "3", None)  # it has a value, and no place
     (x,) = arrays(gpu, 1)
     made.launch(x, 3, grid=1, block=8, stream=gpu.stream)
     made.launch(x, grid=1, block=8, stream=gpu.stream)
@@ -280,11 +281,6 @@ def test_pointers_to_structs_and_pointers(gpu, tmp_path):
             loaded.launch(wrong, 4096, grid=1, block=1, stream=gpu.stream)
 
 
-def test_arrays_that_are_read_only_fit_where_others_do(gpu):
-    made = device.compile(saxpy, device.float32, device.ArrayType(device.float32, 1, readonly=True), FLOATS, int)
-    made.launch(1.0, *arrays(gpu, 2), grid=1, block=8, stream=gpu.stream)
-
-
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
@@ -308,31 +304,26 @@ def test_arguments_that_are_not_those_it_was_compiled_for(gpu, wrong, match):
     assert gpu.names().count("cuLaunchKernel") == 1
 
 
-def test_shapes_are_checked(gpu):
-    (x,) = arrays(gpu, 1)
+def test_launches_are_checked(gpu):
+    x, y = arrays(gpu, 2)
     with pytest.raises(device.LaunchError, match="max_threads"):
         device.compile(shares, FLOATS).launch(x, grid=1, block=65, stream=gpu.stream)
-
-
-def test_facts_of_launches_are_checked(gpu):
     made = compiled_saxpy(launch_facts=True)
-    x, y = arrays(gpu, 2)
     made.launch(1.0, x, y, grid=1, block=8, stream=gpu.stream)
     with pytest.raises(device.LaunchError, match="compiled with launch_facts=True"):
         made.launch(1.0, y, y, grid=1, block=8, stream=gpu.stream)
+    made = device.compile(saxpy, device.float32, device.ArrayType(device.float32, 1, readonly=True), FLOATS, int)
+    made.launch(1.0, x, y, grid=1, block=8, stream=gpu.stream)  # other arrays fit, too
 
 
 def test_gpus_that_it_is_not_for(gpu):
     for target, output in (("sm_80", "cubin"), ("sm_100", "ptx"), ("sm_100", "cubin")):
-        with pytest.raises(
-            device.LaunchError, match=f"compiled for {target} .{output}., but this GPU is sm_90"
-        ) as caught:
-            compiled_saxpy(target=target, output=output).launch(
-                1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream
-            )
+        says = f"compiled for {target} .{output}., but this GPU is sm_90"
+        with pytest.raises(device.LaunchError, match=says) as caught:
+            start(gpu, compiled_saxpy(target=target, output=output))
         assert "build it for sm_90" in caught.value.help
-    compiled_saxpy(target="sm_80", output="ptx").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
-    compiled_saxpy(target="sm_90a").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+    start(gpu, compiled_saxpy(target="sm_80", output="ptx"))
+    start(gpu, compiled_saxpy(target="sm_90a"))
 
 
 def test_the_cpu_stream_is_for_the_kernel_itself():
@@ -433,13 +424,11 @@ def test_a_fatbin_has_all_targets(gpu, tmp_path):
     assert len(made.code) > sum(len(compiled_saxpy(target=each).code) for each in ("sm_80", "sm_90")) // 2
     file = tmp_path / "saxpy.fatbin"
     made.save(file)
-    device.load(file).launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+    start(gpu, device.load(file))
     assert gpu.names().count("cuLaunchKernel") == 1
     with pytest.raises(device.LaunchError, match="compiled for sm_100, sm_120 .fatbin., but this GPU is sm_90"):
-        compiled_saxpy(target=("sm_100", "sm_120"), output="fatbin").launch(
-            1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream
-        )
-    compiled_saxpy(target="sm_75", output="fatbin").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+        start(gpu, compiled_saxpy(target=("sm_100", "sm_120"), output="fatbin"))
+    start(gpu, compiled_saxpy(target="sm_75", output="fatbin"))
 
 
 @pytest.mark.skipif(not nvfatbin_is_here(), reason="no nvFatbin: pip install nvidia-nvfatbin")
@@ -451,14 +440,7 @@ def test_the_ptx_of_a_fatbin_is_for_its_highest_target_and_only_if_nothing_is_li
         }
     compiled_saxpy(**options, output="fatbin").save(tmp_path / "saxpy.fatbin")
     with pytest.raises(device.LaunchError, match=r"compiled for sm_80.* .fatbin., but this GPU is sm_90"):
-        device.load(tmp_path / "saxpy.fatbin").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
-
-
-def test_what_holds_for_each_cubin_of_a_fatbin():
-    with pytest.raises(TypeError, match="by_address=True is for functions"):
-        compiled_saxpy(output="fatbin", by_address=True)
-    with pytest.raises(device.CompileError, match="saxpy returns none, not int32"):
-        compiled_saxpy(output="fatbin", result=int)
+        start(gpu, device.load(tmp_path / "saxpy.fatbin"))
 
 
 def test_without_nvfatbin(monkeypatch):
@@ -473,11 +455,17 @@ def test_without_nvfatbin(monkeypatch):
     assert "pip install nvidia-nvfatbin" in caught.value.help
 
 
-def test_several_targets_are_for_a_fatbin():
-    for targets in (["sm_90", "sm_100"], ()):
-        with pytest.raises(ValueError, match="target"):
-            compiled_saxpy(target=targets)
-    with pytest.raises(ValueError, match="at least one"):
-        compiled_saxpy(target=[], output="fatbin")
-    with pytest.raises(ValueError, match="there is no architecture 'sm_1'"):
-        compiled_saxpy(target=["sm_90", "sm_1"], output="fatbin")
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"output": "fatbin", "by_address": True}, TypeError, "by_address=True is for functions"),
+        ({"output": "fatbin", "result": int}, device.CompileError, "saxpy returns none, not int32"),
+        ({"target": ["sm_90", "sm_100"]}, ValueError, "target"),
+        ({"target": ()}, ValueError, "target"),
+        ({"output": "fatbin", "target": []}, ValueError, "at least one"),
+        ({"output": "fatbin", "target": ["sm_90", "sm_1"]}, ValueError, "there is no architecture 'sm_1'"),
+    ],
+)
+def test_several_targets_are_for_a_fatbin_and_what_holds_for_a_cubin_holds_for_it(options, error, message):
+    with pytest.raises(error, match=message):
+        compiled_saxpy(**options)

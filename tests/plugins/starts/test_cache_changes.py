@@ -19,6 +19,7 @@ import pytest
 from changed_programs import HEAD, Change, body
 from conftest import thinned
 from ir_helpers import job
+from processes import python
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
@@ -156,11 +157,7 @@ print(*out, info.hits, info.direct, info.misses)
 
 
 def run(folder: Path, *command: str, **environment: str) -> str:
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_DEVICE_CACHE": str(folder / "cache"), **environment}
-    done = subprocess.run(
-        [sys.executable, *command], env=variables, cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+    return python(*command, cwd=folder, **{"CUDA_DEVICE_CACHE": str(folder / "cache"), **environment}).stdout.strip()
 
 
 def test_processes_see_a_changed_file_and_share_the_rest_whatever_their_seeds(tmp_path: Path) -> None:
@@ -212,25 +209,6 @@ def test_processes_that_start_at_once(tmp_path: Path) -> None:
         assert process.returncode == 0
     assert run(tmp_path, "parent.py") == "1.0 2.0 3.0 4.0 1 1 0"
     assert not list((tmp_path / "cache").glob("*.tmp"))
-
-
-def test_damage_costs_a_compilation_and_nothing_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = body("out[i] = i * 2 + 1")
-    expected = [1, 3, 5, 7]
-    assert results(program(text, monkeypatch)["k"]) == expected
-    chance = random.Random(3)
-    for _ in range(12):
-        start = device.cache_info()
-        for path in cache.iterdir():
-            data = bytearray(path.read_bytes())
-            if not data:  # cut to nothing before, and not asked for since: a process looks at the sources once
-                continue
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-            path.write_bytes(data[: chance.choice((len(data), chance.randrange(len(data))))])
-        assert results(program(text, monkeypatch)["k"]) == expected
-        assert hits(start) == (0, 1)
-        assert results(program(text, monkeypatch)["k"]) == expected
-        assert hits(start) == (1, 1)
 
 
 FORGED = {

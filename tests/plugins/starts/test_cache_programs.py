@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import types
 from collections.abc import Iterator
 from functools import partial
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_driver import FakeDriver, Result, installed
+from processes import python
 
 import cuda_device as device
 from cuda_device import compiler
@@ -24,7 +22,6 @@ from cuda_device.infer.dependencies import PASSING, Dependency
 from cuda_device.instrument.outline import Outline, Print, ProgramSummary, ReportPlace, packed, unpacked
 from cuda_device.plugins.starts import programs
 
-ROOT = Path(__file__).parents[3]
 POISON = -7.0
 
 
@@ -136,10 +133,7 @@ def test_a_deadlock_is_placed(folder: Path) -> None:
 
 
 def run(folder: Path, program: str, **environment: str) -> str:
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_DEVICE_CACHE": str(folder), **environment}
-    variables.pop("CUDA_DEVICE_VERIFY", None)
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=variables, check=True, capture_output=True, text=True).stdout.strip()
+    return python("-c", program, CUDA_DEVICE_CACHE=folder, CUDA_DEVICE_VERIFY="", **environment).stdout.strip()
 
 
 LIGHT = """
@@ -166,9 +160,8 @@ print(info.hits, info.direct, info.misses, *loaded)
 
 
 def test_a_kernel_that_is_found_needs_neither_the_compiler_nor_llvm(folder: Path) -> None:
-    environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    assert run(folder, LIGHT, **environment).startswith("0 0 1 cuda_device.codegen.llvm")
-    assert run(folder, LIGHT, **environment) == "1 1 0"
+    assert run(folder, LIGHT).startswith("0 0 1 cuda_device.codegen.llvm")
+    assert run(folder, LIGHT) == "1 1 0"
 
 
 HASH = """
