@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cuda_device.device import numeric, rows
 from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow, number_in
@@ -206,8 +206,8 @@ def allocate_local(build: Lowering, form: model.Type) -> Value:
 class Lowerer:
     """Lowers one function; `trees` maps typed values to their trees."""
 
-    def __init__(self, source: Function, checked: bool) -> None:
-        self.source, self.checked = source, checked
+    def __init__(self, source: Function, checked: bool, in_place: Mapping[str, Function]) -> None:
+        self.source, self.checked, self.in_place = source, checked, in_place
         self.trees: dict[Value, Tree] = {}
         self.blocks = {id(block): Block() for block in source.blocks}
         self.constants: dict[Value, object] = {}
@@ -247,6 +247,14 @@ class Lowerer:
         tree = self.trees[value]
         assert isinstance(tree, ArrayTree) and isinstance(value.type, model.Array)
         return tree, value.type
+
+    def lower(self, operations: Iterable[Op]) -> None:
+        """Lowers operations of typed IR at the end of the current block."""
+        for op in operations:
+            self.build.location = op.location
+            tree = RULES[op.code](self, op)
+            if tree is not None:
+                self.define(op, tree)
 
     def define(self, op: Op, tree: Tree) -> None:
         """Sets the tree of the operation's only result, and keeps whether inference found it nonnegative."""
@@ -347,9 +355,28 @@ Rule = Callable[[Lowerer, Op], "Tree | None"]
 """Lowers an operation: returns the tree of its only result; None if it has no result or the rule has set the trees."""
 
 
-def lower_module(module: Module, checked: bool = False) -> Module:
-    """The device-level module of a typed one, with the checks of checked mode if `checked`."""
-    return Module([_function(Lowerer(function, checked)) for function in module.functions])
+def lower_module(module: Module, checked: bool = False, debug: bool = False) -> Module:
+    """The device-level module of a typed one, with the checks of checked mode if `checked`.
+
+    Operations replace calls of functions that are `in_place`, unless a debugger is to show them. A step of a generator takes and
+    returns all that the generator keeps, such as the tuple that it goes through, so that without this a loop over n items would
+    pass n times n values.
+    """
+    in_place = {} if debug else {callee.name: callee for callee in module.functions[1:] if _is_in_place(callee)}
+    kept = [function for function in module.functions if function.name not in in_place]
+    return Module([_function(Lowerer(function, checked, in_place)) for function in kept])
+
+
+def _is_in_place(function: Function) -> bool:
+    """Whether a function is `in_place`, does not branch, has no effects other than those of checks, and no shared arrays.
+
+    The shared arrays of a function are the same in all its specialisations.
+    """
+    if not function.in_place or len(function.blocks) > 1 or function.effects & ~Effect.EXITS:
+        return False
+    made = (op.result.type for op in function.ops() if op.code is ops.INTRINSIC)
+    has_shared = any(isinstance(type, model.Array) and type.space is model.Space.SHARED for type in made)
+    return function.blocks[0].terminator.code is ops.RETURN and not has_shared
 
 
 def number_places(module: Module) -> None:
@@ -378,11 +405,7 @@ def _function(lowerer: Lowerer) -> Function:
     opened: list[Block] = []
     for block in source.blocks:
         lowerer.build = Lowering(lowerer.blocks[id(block)], checked=lowerer.checked, sums=lowerer.sums)
-        for op in block.ops:
-            lowerer.build.location = op.location
-            tree = RULES[op.code](lowerer, op)
-            if tree is not None:
-                lowerer.define(op, tree)
+        lowerer.lower(block.ops)
         opened += lowerer.build.opened
     result = leaves(source.result)
     lowered = replace(
@@ -612,7 +635,20 @@ def _call(lowerer: Lowerer, op: Op) -> None:
     type = op.result.type
     assert type is not None
     callee = op.attributes["callee"]
+    if callee in lowerer.in_place:
+        *operations, end = lowerer.in_place[callee].blocks[0].ops
+        arguments = [lowerer.trees[operand] for operand in op.operands]
+        lowerer.trees.update(zip(lowerer.in_place[callee].params, arguments, strict=True))
+        lowerer.lower(operations)
+        lowerer.trees[op.result] = lowerer.trees[end.operands[0]] if end.operands else ()
+        return
     lowerer.trees[op.result] = lowerer.build.call(callee, lowerer.leaves(op), type, op.result.nonneg)
+
+
+def _extend(lowerer: Lowerer, op: Op) -> Tree:
+    own, *items = (lowerer.trees[operand] for operand in op.operands)
+    assert isinstance(own, tuple)
+    return (*own, *items)
 
 
 def _extern(lowerer: Lowerer, op: Op) -> None:
@@ -672,6 +708,7 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.CONST: _const,
     ops.CONVERT: _convert,
     ops.MAKE: lambda low, op: tuple(low.trees[operand] for operand in op.operands),
+    ops.EXTEND: _extend,
     ops.FIELD: _field,
     ops.EXTENT: _extent,
     ops.STRIDE: _stride,

@@ -19,6 +19,7 @@ from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING
 
+from cuda_device.bytecode.scopes import OF_KNOWN_LENGTH
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device import rows
 from cuda_device.errors import NOWHERE, CompileError, too_deep
@@ -266,6 +267,7 @@ class Body:
         typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
         typed.signature = tuple([k.type for k in self.spec.arguments if not is_static(k)])
         typed.effects = self.effects
+        typed.in_place = bool(self.variant.reading) or self.source.__code__.co_name in OF_KNOWN_LENGTH
         simplify(typed, values)
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
         changed = {identity for version in ordered if version.frame for identity in version.frame.changed}

@@ -288,16 +288,27 @@ def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Ce
     return after if cell.known.identity is None else frame.change(cell.known.identity, after)
 
 
+def extended(frame: Frame, cell: Cell, items: Sequence[Cell]) -> Cell:
+    """A list with more items behind its own. If it is a mutable object, this changes its contents."""
+    after = frame.extended(cell, items)
+    return after if cell.known.identity is None else frame.change(cell.known.identity, after)
+
+
 def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
     """Changes the items of a list or dict. Raises `CompileError` if it is not a single object, and if it gets too long."""
+    check_change(owner, len(parts))
+    return changed(frame, owner, parts)
+
+
+def check_change(owner: Cell, count: int) -> None:
+    """Raises `CompileError` if a list or dict is not a single object, and if `count` items are too many."""
     if owner.known.identity is None:
         raise CompileError(
             f"this {str(owner.known)[2:]} may be one of several, depending on the path taken, so it cannot be changed",
             help="use a separate name for each one, or make a copy",
         )
-    if len(parts) > MOST_ITEMS:
+    if count > MOST_ITEMS:
         raise CompileError(
-            f"{owner.known} of {len(parts)} items is too long for device code: the limit is {MOST_ITEMS}",
+            f"{owner.known} of {count} items is too long for device code: the limit is {MOST_ITEMS}",
             help="use local_array",
         )
-    return changed(frame, owner, parts)

@@ -392,7 +392,8 @@ class Frame:
         identity = cell.known.identity
         if identity is not None and identity in self.heap:
             cell = self.heap[identity]
-        if not any(inner in self.heap for item in cell.known.items for inner in identities(item)):
+        parts = cell.known.inner_objects if cell.known.items else ()
+        if not any(part.identity in self.heap for part in parts):
             return cell
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 
@@ -487,6 +488,16 @@ class Frame:
     def new_list(self, cells: Sequence[Cell]) -> Cell:
         """A new list of cells."""
         return self.as_object(self.bundle(Thing.LIST, cells))
+
+    def extended(self, cell: Cell, items: Sequence[Cell]) -> Cell:
+        """The contents of a list with more items behind its own, which are not taken out of it."""
+        own = cell.known
+        if cell.value is None or not isinstance(own.type, Bundle) or cell.value.type != own.type:
+            return self.bundle(Thing.LIST, [*self.fields(cell), *items])
+        known = tuple([item.known for item in items])
+        type = Bundle((*own.type.elements, *[item.type for item in known]))
+        contents = Known(type, Thing.LIST, (*own.items, *known), where=self.location)
+        return self.emit(ops.EXTEND, contents, cell.value, *[self.carry(item, item.known) for item in items])
 
     def as_value(self, cell: Cell) -> Cell:
         """Converts a vector or struct of the host, which a `ConstExpr` parameter may hold. Returns other values unchanged."""
@@ -649,7 +660,7 @@ def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cel
                 help="change it in the loop over the generator, or give the generator a copy: [*x]",
             )
         return frame.carry(held, known, objects)
-    if any(True for item in known.items for _ in identities(item)):
+    if known.inner_objects:
         return frame.build.op(ops.MAKE, known.type, *(_value_of_nothing(frame, item, objects) for item in known.items))
     return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
 
@@ -667,8 +678,9 @@ def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
     by_identity: dict[Identity, Cell] = {}
     if isinstance(cell.known.value, Unset):
         return by_identity
-    for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):
-        if any(identities(item)):
+    is_alike = known.inner_objects and len(known.items) == len(cell.known.items)
+    for i, item in enumerate(known.items if is_alike else ()):
+        if identities(item):
             by_identity = objects_in(frame, frame.field(cell, i), item) | by_identity
     if known.identity is not None:
         by_identity[known.identity] = cell

@@ -10,6 +10,7 @@ wraps around, and then has no known bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from types import MappingProxyType
 
 from cuda_device.infer.frame import Cell
@@ -111,8 +112,10 @@ def widened(old: State, new: State) -> State:
     if new.value is not UNKNOWN and not new.items:
         return new
     if new.items and len(old.items) == len(new.items):
-        parts = (widened(a, b) for a, b in zip(old.items, new.items, strict=True))
-        return replace(new, items=tuple(part for part in parts if isinstance(part, Known)))
+        parts = [b if a is b else widened(a, b) for a, b in zip(old.items, new.items, strict=True)]
+        if all(map(is_, parts, new.items)):
+            return new
+        return replace(new, items=tuple([part for part in parts if isinstance(part, Known)]))
     if not all(isinstance(known.type, Number) and known.type.is_integer for known in (old, new)):
         return new
     assert isinstance(new.type, Number)

@@ -76,7 +76,9 @@ def join_objects(states: Sequence[S]) -> list[S | Known]:
     for state in states:
         for known in objects(state) if isinstance(state, Known) else ():
             assert known.identity is not None
-            before = contents.get(known.identity, known)
+            before = contents.setdefault(known.identity, known)
+            if before == known:
+                continue
             joined = _join_known(before, known)
             loses = joined is None or _conflicts(joined) > max(_conflicts(before), _conflicts(known))
             contents[known.identity] = before if joined is None or loses else joined
@@ -84,10 +86,10 @@ def join_objects(states: Sequence[S]) -> list[S | Known]:
 
 
 def _with_contents(state: S, contents: Mapping[Identity, Known]) -> S | Known:
-    if not isinstance(state, Known) or not any(True for _ in objects(state)):
+    if not isinstance(state, Known) or not objects(state):
         return state
     whole = contents[state.identity] if state.identity is not None else state
-    if whole is not state and _join_known(whole, state) != whole:
+    if whole != state and _join_known(whole, state) != whole:
         whole = state  # it is of another type here
     items = tuple(_with_contents(item, contents) for item in whole.items)
     if not isinstance(whole.type, (model.Tuple, model.Bundle)):
@@ -113,6 +115,8 @@ def _settle(conflict: Conflict, other: State) -> State:
 
 
 def _join_known(a: Known, b: Known) -> Known | None:
+    if a is b:
+        return a
     if a.identity != b.identity:
         return None
     joined = _join_same(a, b)

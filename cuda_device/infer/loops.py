@@ -19,7 +19,16 @@ from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import CallContext, Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
-from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, class_of, code_of, is_container
+from cuda_device.infer.meanings import (
+    DictView,
+    Generator,
+    ListIterator,
+    Thing,
+    class_of,
+    code_of,
+    is_container,
+    is_list,
+)
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -35,7 +44,6 @@ from cuda_device.types.known import (
     is_narrow,
     of_type,
     tuple_of,
-    walk,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +129,7 @@ def _end(cell: Cell) -> Iteration:
 def _next_of_list(frame: Frame, _: Op, cell: Cell) -> Iteration:
     assert isinstance(cell.known.value, ListIterator)
     owner, position = frame.field(cell, 0), cell.known.value.position
-    items = frame.as_iterable(owner)
+    items = owner if is_list(owner.known) else frame.as_iterable(owner)
     if position >= len(items.known.items):
         return _end(cell)
     return Iteration(
@@ -167,7 +175,7 @@ def zipped(frame: Frame, parts: Sequence[Cell]) -> Cell:
     steps through them one by one, unless it is known at compile time which of the others have an item.
     """
     others = [part for part in parts if not isinstance(part.known.value, ListIterator)]
-    has_generator = any(isinstance(known.value, Generator) for part in others for known in walk(part.known))
+    has_generator = any(Generator in part.known.meanings for part in others)
     is_decided = len(others) < 2 and (others == parts[-1:] or not has_generator)
     if is_decided or all(part.known.identity is None for part in parts):
         return frame.as_object(frame.bundle(Thing.ZIP, parts))
@@ -336,6 +344,8 @@ _DEPTH = 6
 
 
 def _depth(known: Known, code: CodeType) -> int:
+    if Generator not in known.meanings:
+        return 0
     here = isinstance(known.value, Generator) and known.value.code is code
     return here + max((_depth(item, code) for item in known.items), default=0)
 

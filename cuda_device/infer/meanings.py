@@ -15,7 +15,7 @@ from typing import Any
 
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.known import Gaps, Identity, Known, identities
+from cuda_device.types.known import Gaps, Identity, Known
 from cuda_device.types.model import NONE, Bundle, RangeIterator, Static
 
 
@@ -235,7 +235,7 @@ def code_of(known: Known) -> NestedFunction | None:
 
 def check_apart(known: Known, identity: Identity) -> None:
     """Raises `CompileError` for an object that would contain itself."""
-    if any(inner == identity for item in known.items for inner in identities(item)):
+    if identity in [inner.identity for inner in known.inner_objects]:
         raise CompileError(
             f"{known} cannot contain itself or a function that captured it",
             help="let the function take it as an argument; functions made with def may call each other by name",

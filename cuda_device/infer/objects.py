@@ -32,7 +32,6 @@ from cuda_device.types.known import (
     part,
     renamed,
     state_of,
-    walk,
 )
 from cuda_device.types.model import Array, Bundle, Number
 
@@ -67,7 +66,7 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
     paths: dict[Identity, set[_Path]] = {}
     for states in incoming:
         for column, state in enumerate(states):
-            for path, identity in _objects_by_path(state, (column,)) if may_hold(state) else ():
+            for path, identity in _objects_by_path(state, (column,)) if may_hold(state) and state.meanings else ():
                 if column >= count and path == (column,):
                     continue
                 objects_at.setdefault(path, set()).add(identity)
@@ -119,7 +118,7 @@ def _objects_by_path(known: Known, path: _Path) -> Iterator[tuple[_Path, Identit
     if known.identity is not None:
         path = (known.identity,)
     for number, item in enumerate(known.items):
-        if item.items or isinstance(item.type, Bundle):  # long tuples mostly consist of numbers
+        if isinstance(item.type, Bundle) or (item.items and item.meanings):
             yield from _objects_by_path(item, (*path, number))
 
 
@@ -142,12 +141,8 @@ def objects_among(frame: Frame, cells: Iterable[Cell]) -> dict[Identity, Cell]:
 
 def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell, State]]) -> dict[Identity, Cell] | None:
     """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
-    if not any(
-        isinstance(part.value, Gaps)
-        for _, state in pairs
-        if isinstance(state, Known) and state.items
-        for part in walk(state)
-    ):
+    bundles = [state for _, state in pairs if isinstance(state, Known) and state.items]
+    if not any(issubclass(meaning, Gaps) for state in bundles for meaning in state.meanings):
         return None
     by_identity: dict[Identity, Cell] = {}
     for cell, state in pairs:
@@ -203,4 +198,5 @@ def _positions(known: Known) -> Iterator[int]:
             position = known.items[1]
             yield int(str(position.value)) if position.constant else _ANYWHERE
         for item in known.items:
-            yield from _positions(item)
+            if isinstance(item.type, Bundle):
+                yield from _positions(item)

@@ -168,6 +168,10 @@ class _Body:
         operands = _greatest(parts)
         if op.code is ops.MAKE and not isinstance(op.result.type, Number):
             return parts
+        if op.code is ops.EXTEND:
+            own, *items = parts
+            count = len(op.result.type.elements) - len(items) if isinstance(op.result.type, Bundle) else 0
+            return (*(own if isinstance(own, tuple) else (own,) * count), *items)
         if op.code is ops.FIELD:
             return self._field(op, parts[0])
         if op.code is ops.CONST:

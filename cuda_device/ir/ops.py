@@ -157,6 +157,8 @@ CONST = OpDef("const", _TD, 0, 1, "A number, or None.", ("value",))
 _CONVERT_DOC = "A conversion between numbers; if `exact`, the value fits a narrower integer."
 CONVERT = OpDef("convert", _TD, 1, 1, _CONVERT_DOC, optional=("exact",))
 MAKE = OpDef("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
+_EXTEND_DOC = "A list with more items behind those of the first operand."
+EXTEND = OpDef("extend", T, MANY, 1, _EXTEND_DOC)
 FIELD = OpDef("field", _TD, 1, 1, "One element of a tuple, vector or struct.", ("index",))
 EXTENT = OpDef("extent", T, 1, 1, "The length of one axis of an array, an index.", ("axis",))
 # The operands are the array, or a reference, an offset in bytes, the shape, and the strides in bytes.

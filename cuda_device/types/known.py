@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import is_
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, number_of
 from cuda_device.types.layout import has_arrays, map_arrays, parts
+
+T = TypeVar("T")
 
 
 class _Unknown:
@@ -31,6 +35,8 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+Meanings = frozenset[type]
+_NO_MEANINGS: Meanings = frozenset()
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,22 @@ class Gaps:
     alone = False
 
 
+class _Memo:
+    """What was computed from the parts of a `Known`, of which there may be thousands. Each is set when it is first needed."""
+
+    __slots__ = ("_constant", "_forgotten", "_hash", "_inner_objects", "_meanings", "_plain", "_settled")
+
+    _constant: bool
+    _forgotten: Known
+    _hash: int
+    _inner_objects: tuple[Known, ...]
+    _meanings: Meanings
+    _plain: Known
+    _settled: Known
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class Known(_Memo):
     """The type of a value, and what else is known about it."""
 
     type: model.Type
@@ -94,7 +114,15 @@ class Known:
         # Every launch hashes the facts about its arguments, most of which are not constants.
         if self.value is UNKNOWN and not self.items:
             return hash(self.type)
-        return hash((self.type, self.constant_identity(), self.items, self.low, self.high, self.identity))
+        try:
+            return self._hash
+        except AttributeError:
+            facts = (self.type, self.constant_identity(), self.items, self.low, self.high, self.identity)
+            return self._remember("_hash", hash(facts))
+
+    def _remember(self, name: str, result: T) -> T:
+        object.__setattr__(self, name, result)
+        return result
 
     def constant_identity(self) -> tuple[object, ...]:
         """The key by which constants are compared.
@@ -113,10 +141,35 @@ class Known:
     @property
     def constant(self) -> bool:
         """Whether the whole value is known."""
-        if not isinstance(self.type, model.Number) and isinstance(self.type, (model.Tuple, model.Bundle)):
+        if isinstance(self.type, model.Number) or not isinstance(self.type, (model.Tuple, model.Bundle)):
+            return self.value is not UNKNOWN
+        try:
+            return self._constant
+        except AttributeError:
             # Most items of long tuples are numbers, for which this makes no call.
-            return not any((item.value is UNKNOWN or item.items) and not item.constant for item in self.items)
-        return self.value is not UNKNOWN
+            unknown = any((item.value is UNKNOWN or item.items) and not item.constant for item in self.items)
+            return self._remember("_constant", not unknown)
+
+    @property
+    def inner_objects(self) -> tuple[Known, ...]:
+        """The mutable objects in the items."""
+        try:
+            return self._inner_objects
+        except AttributeError:
+            holders = [item for item in self.items if item.items or item.identity is not None]
+            return self._remember("_inner_objects", tuple([part for item in holders for part in objects(item)]))
+
+    @property
+    def meanings(self) -> Meanings:
+        """The classes of the meanings of all bundles in a value, at any depth."""
+        own = frozenset((self.value.__class__,)) if isinstance(self.type, model.Bundle) else _NO_MEANINGS
+        if not self.items:
+            return own
+        try:
+            return self._meanings
+        except AttributeError:
+            parts = (item.meanings for item in self.items if item.items or isinstance(item.type, model.Bundle))
+            return self._remember("_meanings", own.union(*parts))
 
     @property
     def python(self) -> object:
@@ -153,24 +206,38 @@ class Known:
 
     def forget(self) -> Known:
         """The type with the coarse bounds of `settled`, and without constants; static values are kept."""
-        if self.items:
-            return replace(self, items=tuple(item.forget() for item in self.items))
-        return self._coarse() if isinstance(self.type, model.Number) else self
+        if not self.items:
+            return self._coarse() if isinstance(self.type, model.Number) else self
+        try:
+            return self._forgotten
+        except AttributeError:
+            return self._remember("_forgotten", self._with_items([item.forget() for item in self.items]))
 
     def settled(self) -> Known:
         """With coarse bounds (non-negative, fits in 32 bits), so that functions have few specialisations."""
-        if self.items:
-            return replace(self, items=tuple(item.settled() for item in self.items))
-        return self._coarse() if isinstance(self.type, model.Number) and self.value is UNKNOWN else self
+        if not self.items:
+            return self._coarse() if isinstance(self.type, model.Number) and self.value is UNKNOWN else self
+        try:
+            return self._settled
+        except AttributeError:
+            return self._remember("_settled", self._with_items([item.settled() for item in self.items]))
+
+    def _with_items(self, items: list[Known]) -> Known:
+        """The same facts with other items; this object if they are its own."""
+        return self if all(map(is_, items, self.items)) else replace(self, items=tuple(items))
 
     def _coarse(self) -> Known:
         assert isinstance(self.type, model.Number)
-        return replace(of_type(self.type, self.nonneg, model.INT.high if is_narrow(self) else None), where=self.where)
+        coarse = of_type(self.type, self.nonneg, model.INT.high if is_narrow(self) else None)
+        return self if coarse == self else coarse.at(self.where)
 
     def plain(self) -> Known:
         """The type alone; static values are kept."""
-        items = tuple(item.plain() for item in self.items)
-        return replace(self.forget(), items=items, low=None, high=None)
+        try:
+            return self._plain
+        except AttributeError:
+            items = tuple([item.plain() for item in self.items])
+            return self._remember("_plain", replace(self.forget(), items=items, low=None, high=None))
 
     @property
     def shown(self) -> str:
@@ -311,18 +378,17 @@ def walk(known: Known) -> Iterator[Known]:
             yield item
 
 
-def objects(known: Known) -> Iterator[Known]:
+def objects(known: Known) -> tuple[Known, ...]:
     """The mutable objects in a value."""
-    if known.identity is not None:
-        yield known
-    for item in known.items:
-        if item.items or item.identity is not None:
-            yield from objects(item)
+    inner = known.inner_objects if known.items else ()
+    return inner if known.identity is None else (known, *inner)
 
 
-def identities(known: Known) -> Iterator[Identity]:
+def identities(known: Known) -> tuple[Identity, ...]:
     """The identities of the mutable objects in a value."""
-    return (item.identity for item in objects(known) if item.identity is not None)
+    if known.identity is None and not known.items:  # most values
+        return ()
+    return tuple([part.identity for part in objects(known) if part.identity is not None])
 
 
 def renamed(
@@ -334,7 +400,8 @@ def renamed(
     identity = known.identity
     if identity is not None and only(known):
         identity = names.get(identity, identity)
-    return replace(known, identity=identity, items=tuple(renamed(item, names, only) for item in known.items))
+    items = [renamed(item, names, only) if item.items or item.identity else item for item in known.items]
+    return replace(known, identity=identity, items=tuple(items))
 
 
 def nameless(known: Known) -> Known:

@@ -138,11 +138,29 @@ class NoneType:
         return "none"
 
 
+class _Elements:
+    """A type of many elements, whose hash is computed once."""
+
+    __slots__ = ("_hash",)
+
+    _hash: int
+    elements: tuple[Type, ...]
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.__class__, self.elements)))
+            return self._hash
+
+
 @dataclass(frozen=True, slots=True)
-class Tuple:
+class Tuple(_Elements):
     """A heterogeneous tuple."""
 
     elements: tuple[Type, ...]
+
+    __hash__ = _Elements.__hash__
 
     def __str__(self) -> str:
         return f"tuple<{', '.join(map(str, self.elements))}>"
@@ -311,14 +329,16 @@ class Static:
         return "static"
 
 
-@dataclass(frozen=True)
-class Bundle:
+@dataclass(frozen=True, slots=True)
+class Bundle(_Elements):
     """A compile-time object with run-time parts, such as a nested function with the values that it captured.
 
     The `value` of its `Known` is its meaning: which function or iterator it is.
     """
 
     elements: tuple[Type, ...]
+
+    __hash__ = _Elements.__hash__
 
     def __str__(self) -> str:
         return f"bundle<{', '.join(map(str, self.elements))}>"

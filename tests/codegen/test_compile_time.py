@@ -116,7 +116,14 @@ FAMILIES = {
 
 def work(source: str, checked: bool) -> tuple[int, int]:
     """The parameters of all blocks at the python level, and the calls and lines until there is LLVM IR."""
-    kernel, count, tracer = define(source), 0, sys.gettrace()
+    kernel = define(source)
+    steps, _ = traced(kernel, FLOATS, checked=checked)
+    return sum(len(block.params) for block in read(underlying(kernel).__code__).blocks), steps
+
+
+def traced(kernel: Any, *types: Any, checked: bool = False) -> tuple[int, str]:
+    """The calls and lines until there is LLVM IR, and the LLVM IR."""
+    count, tracer = 0, sys.gettrace()
 
     def record(frame: FrameType, event: str, _: object) -> Any:
         nonlocal count
@@ -126,11 +133,11 @@ def work(source: str, checked: bool) -> tuple[int, int]:
     sys.setprofile(record)
     sys.settrace(record)
     try:
-        device.compile(kernel, FLOATS, output="llvm", checked=checked)
+        text = device.compile(kernel, *types, output="llvm", checked=checked).code
     finally:
         sys.settrace(tracer)
         sys.setprofile(None)
-    return sum(len(block.params) for block in read(underlying(kernel).__code__).blocks), count
+    return count, text
 
 
 @pytest.mark.parametrize("name, checked", thinned(FAMILIES, [False, True], one_in=2))
@@ -140,3 +147,34 @@ def test_the_work_grows_with_the_program(name: str, checked: bool, monkeypatch: 
     (params, steps), (more_params, more_steps) = (work(FAMILIES[name](count), checked) for count in (40, 160))
     assert more_params <= 4 * params + 8
     assert more_steps <= 4.05 * steps  # a walk over all blocks for each loop makes it 4.08
+
+
+TUPLES = {
+    "for": "for v in t:\n    x[0] += v",
+    "enumerate": "for i, v in enumerate(t):\n    x[i] += v",
+    "zip": "for a, b in zip(t, t):\n    x[0] += a * b",
+    "list": "for v in [a * 2 for a in t]:\n    x[0] += v",
+    "append": "s = []\nfor v in t:\n    s.append(v + x[1])\nx[0] = s[3]",
+    "comprehension of zip": "s = [a + b for a, b in zip(t, t)]\nx[0] = s[3]",
+    "generator of zip": "s = tuple(a + b for a, b in zip(t, t))\nx[0] = s[3]",
+    "generator in a loop": "for _ in range(k):\n    t = tuple(a + b for a, b in zip(t, t))\nx[0] = t[3]",
+    "loop over a generator": "for v in (a * a for a in t):\n    x[0] += v",
+    "sum of a generator": "x[0] = sum(a * a for a in t)",
+    "run-time index": "x[0] = t[k]",
+}
+"""Loops over a tuple."""
+
+
+@pytest.mark.parametrize("name", TUPLES)
+def test_loops_over_a_tuple_are_linear_in_its_length(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
+    kernel = define("@device.kernel\ndef k(x, k, t):\n" + textwrap.indent(TUPLES[name], "    "))
+
+    def work_for(count: int) -> tuple[int, int]:
+        steps, text = traced(kernel, FLOATS, device.int32, tuple[(device.float32,) * count])
+        return steps, len(text)
+
+    work_for(4)
+    (steps, size), (more_steps, more_size) = work_for(24), work_for(96)
+    assert more_steps <= 4.6 * steps
+    assert more_size <= 4.6 * size

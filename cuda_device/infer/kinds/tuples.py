@@ -180,7 +180,8 @@ def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -
 
 
 def _append(frame: Frame, owner: Cell, item: Cell, /) -> Cell:
-    composites.change(frame, owner, [*frame.fields(owner), item])
+    composites.check_change(owner, len(owner.known.items) + 1)
+    composites.extended(frame, owner, [item])
     return Cell(constant(None))
 
 
@@ -194,13 +195,13 @@ def _of_items(method: Callable[..., Cell]) -> Callable[..., Cell]:
 def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """One more item in a comprehension."""
     so_far, item = cells
-    return [composites.changed(frame, so_far, [*frame.fields(so_far), item])]
+    return [composites.extended(frame, so_far, [item])]
 
 
 def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`[*x, *y]`."""
     so_far, more = cells
-    return [composites.changed(frame, so_far, [*frame.fields(so_far), *frame.items_of(more, "a * in a list or tuple")])]
+    return [composites.extended(frame, so_far, frame.items_of(more, "a * in a list or tuple"))]
 
 
 LIST = replace(
