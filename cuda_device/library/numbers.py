@@ -318,9 +318,11 @@ METHODS: dict[str, Callable[..., Any]] = {
     function.__name__: function for function in (bit_count, bit_length, is_integer)
 }
 """By method of a number, the function that computes it."""
+_WHOLE = (int, np.integer, np.bool_)
 OF_NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
     **{getattr(np, function.__name__): function for function in (logaddexp, logaddexp2, sign, spacing)},
-    np.ceil: lambda x: -entities.float_floor(-as_float(x)),
+    np.ceil: lambda x: x if isinstance(x, _WHOLE) else -entities.float_floor(-x),
+    np.floor: lambda x: x if isinstance(x, _WHOLE) else entities.float_floor(x),
     np.float_power: lambda a, b: math.pow(np.float64(a), np.float64(b)),
     np.fmax: lambda a, b: prelude.as_both(b if b > a or a != a else a, a, b),
     np.fmin: lambda a, b: prelude.as_both(b if b < a or a != a else a, a, b),
@@ -332,5 +334,6 @@ OF_NUMPY: dict[Callable[..., Any], Callable[..., Any]] = {
     np.reciprocal: lambda x: 1 / x,
     np.signbit: lambda x: math.copysign(1.0, x) < 0,
     np.square: lambda x: x * x,
+    np.trunc: lambda x: x if isinstance(x, _WHOLE) else entities.float_trunc(x),
 }
 """By a function of NumPy, the one that device code runs instead."""

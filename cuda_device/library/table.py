@@ -68,8 +68,6 @@ _OF_NUMPY: dict[str, Callable[..., Any]] = {
     "deg2rad": math.radians,
     "absolute": abs,
     "conjugate": complex_functions.conjugate,
-    "floor": entities.float_floor,
-    "trunc": entities.float_trunc,
     "rint": entities.float_round,
     "minimum": prelude.minimum,
     "maximum": prelude.maximum,
