@@ -63,8 +63,8 @@ def uses(path):
         code = ast.unparse(node)
         places = [path.with_name(name) for name in re.findall(r"with_name\('(\w+(?:\.txt)?)'\)", code)]
         texts = [file for place in places for file in ([place] if place.is_file() else place.glob("*.txt"))]
-        for folder in re.findall(r"'(\w+)'", code) if "/ 'programs')" in code else ():
-            texts += TESTS.glob(f"{folder}/programs/*.txt")
+        for pattern in re.findall(r"\bglob\('([\w*/]+\.txt)'\)", code):
+            texts += TESTS.glob(pattern)
         for file in texts:  # programs that are texts
             found |= set(re.findall(r"\w+", file.read_text()))
         words |= {name: found | words.get(name, set()) for name in names if name}
