@@ -15,7 +15,7 @@ from fuzz.generate import inputs, program
 from fuzz.programs import Assign, Expression, Open, Program, Statement, variable
 from fuzz.run import Mismatch, check, smallest, source
 from fuzz.sweep import ALONE, TOGETHER
-from processes import ROOT, python
+from processes import TESTS, python
 
 import cuda_device as device
 
@@ -141,7 +141,7 @@ def test_what_is_smaller_is_a_program_or_known_to_be_none() -> None:
 
 def run_fuzzer(*options: str, status: int = 0) -> str:
     """What the command prints."""
-    return python("-m", "tests.fuzz", "--seed", 3, "--batch", 2, *options, status=status, cwd=ROOT).stdout
+    return python("-m", "tests.fuzz", "--seed", 3, "--batch", 2, *options, status=status, cwd=TESTS.parent).stdout
 
 
 @pytest.mark.long

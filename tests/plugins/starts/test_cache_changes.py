@@ -19,7 +19,7 @@ import pytest
 from changed_programs import HEAD, Change, body
 from conftest import thinned
 from ir_helpers import job
-from processes import python
+from processes import ROOT, python
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
@@ -37,7 +37,6 @@ INDIRECT = re.compile(
     r".*\b(enum|named tuple|partial)\b|a flag|.*property of|an object|a class with a metaclass|what is got|which \w+ is got"
     r"|which method is called|a method of an? (string|array)|a set$|the types of a check|the object of"
 )
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
