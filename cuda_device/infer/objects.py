@@ -191,12 +191,12 @@ def positions(states: Sequence[State]) -> list[int]:
 
 
 def _positions(known: Known) -> Iterator[int]:
-    if isinstance(known.type, Bundle):
-        if isinstance(known.value, ListIterator):
-            yield known.value.position
-        if isinstance(known.value, Generator):
-            position = known.items[1]
-            yield int(str(position.value)) if position.constant else _ANYWHERE
-        for item in known.items:
-            if isinstance(item.type, Bundle):
-                yield from _positions(item)
+    if not isinstance(known.type, Bundle) or known.meanings.isdisjoint((ListIterator, Generator)):
+        return
+    if isinstance(known.value, ListIterator):
+        yield known.value.position
+    if isinstance(known.value, Generator):
+        position = known.items[1]
+        yield int(str(position.value)) if position.constant else _ANYWHERE
+    for item in known.items:
+        yield from _positions(item)

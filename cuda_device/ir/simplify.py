@@ -67,7 +67,7 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]], same:
         only = _only_value(param, incoming[param], same)
         if only is not None and (only.nonneg or not param.nonneg or function.level is Level.DEVICE):
             same[param] = only
-            waiting = users.pop(param, [])
+            waiting = [user for user in users.pop(param, ()) if user not in same]
             users.setdefault(same[param], []).extend(waiting)
             todo += waiting
     for block in function.blocks[1:]:
