@@ -108,10 +108,13 @@ def _function(reader: Reader) -> Function:
     first = Block([Value(hint=name) for name in names])
     _begin(reader, first, names)
     for start, span in reader.spans.items():
-        if reader.blocks.get(start) is first:
-            _instructions(reader, span)
-        elif start in reader.blocks:
-            _span(reader, span, reader.blocks[start])
+        block = reader.blocks.get(start)
+        if block is None:
+            continue
+        reader.inside = span.inside
+        if block is not first:
+            _begin_span(reader, span, block)
+        _instructions(reader, span)
     place = Location(reader.code.co_filename, reader.code.co_firstlineno, function=reader.code.co_qualname)
     blocks = [reader.blocks[start] for start in reader.spans if start in reader.blocks]
     if reader.reading:
@@ -141,23 +144,20 @@ def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
         reader.blocks[0] = block
 
 
-def _span(reader: Reader, span: Span, block: Block) -> None:
-    """Reads a span into its block."""
+def _begin_span(reader: Reader, span: Span, block: Block) -> None:
+    """Takes variables and the stack from the parameters of a span's block, which becomes the current one."""
     names = reader.params(span.start)
     depth = len(block.params) - len(names)
     reader.build, reader.ended = Builder(block, reader.instructions[span.start].location), False
-    reader.inside = span.inside
     for name, value in zip(names, block.params[depth:], strict=True):
         reader.assign(name, value)
     params = iter(block.params[:depth])
     paths = reader.paths[span.start]
     reader.stack = [reader.restore(path, params, (span.start, i)) for i, path in enumerate(paths)]
-    _instructions(reader, span)
 
 
 def _instructions(reader: Reader, span: Span) -> None:
     """Reads the instructions of a span into the current block."""
-    reader.inside = span.inside
     for reader.index in range(span.start, span.stop):
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location
