@@ -114,7 +114,7 @@ def _variable(frame: Frame, origin: Origin) -> Cell:
 
 def _functions(known: Known) -> Iterator[NestedFunction]:
     """The open functions in a value."""
-    if (not known.items and not isinstance(known.type, Bundle)) or NestedFunction not in known.meanings:
+    if NestedFunction not in known.meanings:
         return
     code = code_of(known)
     if code is not None and code.captured is None:

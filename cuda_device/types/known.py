@@ -162,12 +162,13 @@ class Known(_Memo):
     @property
     def meanings(self) -> Meanings:
         """The classes of the meanings of all bundles in a value, at any depth."""
-        own = frozenset((self.value.__class__,)) if isinstance(self.type, model.Bundle) else _NO_MEANINGS
-        if not self.items:
-            return own
+        is_bundle = isinstance(self.type, model.Bundle)
+        if not self.items and not is_bundle:
+            return _NO_MEANINGS
         try:
             return self._meanings
         except AttributeError:
+            own = frozenset((self.value.__class__,)) if is_bundle else _NO_MEANINGS
             parts = (item.meanings for item in self.items if item.items or isinstance(item.type, model.Bundle))
             return self._remember("_meanings", own.union(*parts))
 
