@@ -148,7 +148,7 @@ def as_aligned(frame: Frame, target: Type, cell: Cell) -> Cell:
 
 
 def _takes(wanted: Type, actual: Type) -> bool:
-    """Whether a member of type `wanted` takes those of type `actual`: builtin numbers of its kind or a lower one, and its format.
+    """Whether a member of type `wanted` takes one of type `actual`: its format, or a builtin number of its kind or a lower one.
 
     Pointers convert as in C++: to the same element type or `void*`, without dropping `const`.
     """
