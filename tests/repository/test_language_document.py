@@ -23,6 +23,8 @@ from cuda_device.infer import builtin_calls, constants, remedies
 from cuda_device.infer.kinds import arrays, dicts, scalars, tuples
 from cuda_device.library import numbers, standard, table
 
+WRITTEN = ("library.", "plugins.groups.group_barriers", "plugins.random")
+"""The homes of public names that are written in the language."""
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 BEGINNING = """# The Python of device code
 
@@ -95,7 +97,7 @@ def is_in_device_code(name: str, everything: Iterable[object]) -> bool:
     """Whether kernels can use a public name: it is in the tables, describes a target, or is written in the language."""
     value = getattr(device, name)
     described = isinstance(value, (device.SMSelector, device.TargetDescription))
-    written = device._HOMES[name][0].startswith("library.") or value is device.replace
+    written = device._HOMES[name][0].startswith(WRITTEN) or value is device.replace
     return described or written or any(value is entity for entity in everything)
 
 
