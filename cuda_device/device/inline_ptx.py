@@ -25,7 +25,7 @@ from cuda_device.ir.nodes import Op, Value
 from cuda_device.types.host import host_type_of
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.model import BFLOAT16, FLOAT16, INT16, UINT16, Array, Number, Type
+from cuda_device.types.model import BFLOAT16, FLOAT16, INT16, UINT16, Array, Number, Ref, Type
 
 _WIDTHS = (16, 32, 64)
 
@@ -37,9 +37,9 @@ def ptx(
 
     In `template`, a constant string, `$0`, `$1`, … stand for the results, followed by the operands; `$$` is a dollar sign. An
     operand is a number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32
-    bits), or an array, which stands for the address of its first element. Addresses of shared arrays are those that `ld.shared`
-    takes; all others are generic. Put registers and labels that the template declares into braces, because the compiler may
-    copy the code.
+    bits), an array, which stands for the address of its first element, or a reference to a struct with atomic members. Addresses
+    of shared memory are those that `ld.shared` takes; all others are generic. Put registers and labels that the template declares
+    into braces, because the compiler may copy the code.
 
     With `volatile` (the default), the instructions are executed as often as in the program, in the same order and by the same
     threads, and no memory access moves across them. With `volatile=False`, the results must depend only on the operands, and
@@ -108,10 +108,13 @@ def typed(template: str, operands: Sequence[Known], result: object, volatile: bo
 
 
 def _operand(i: int, known: Known, volatile: bool) -> Type:
-    if isinstance(known.type, Array):
+    if isinstance(known.type, (Array, Ref)):
         if volatile:
             return known.type
-        reason, help = "an array, which is memory", "leave volatile=False out, or load the element first"
+        reason, help = (
+            f"{'an array' if isinstance(known.type, Array) else 'a reference'}, which is memory",
+            "leave volatile=False out, or load the element first",
+        )
         raise CompileError(f"the operand {i} of ptx is {reason}", help=help)
     if not isinstance(known.type, Number) or not is_register(known.type.machine):
         raise CompileError(
@@ -133,8 +136,11 @@ def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
 
 
 def _word(build: Lowering, tree: Tree) -> Value:
-    """Numbers of 16 bits, including floats, are in integer registers."""
-    assert isinstance(tree, Value) and isinstance(tree.type, Number)
+    """Numbers of 16 bits, including floats, are in integer registers; a reference is an address."""
+    assert isinstance(tree, Value)
+    if isinstance(tree.type, Ref):
+        return tree
+    assert isinstance(tree.type, Number)
     return build.op(ops.BITS, UINT16, tree) if tree.type.is_float and tree.type.bits == 16 else tree
 
 
