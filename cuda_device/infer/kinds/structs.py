@@ -112,7 +112,10 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
     struct = _struct_of(owner)
     if struct is None:
         return frame.call(frame.literal(getattr(interface_of(owner.known.type), name)), [owner, *positional], named)
-    return frame.program.call(frame, getattr(struct.host, name), [owner, *positional], named)
+    function = getattr(struct.host, name)
+    if frame.program.row(function) is not None:
+        return frame.call(frame.literal(function), [owner, *positional], named)
+    return frame.program.call(frame, function, [owner, *positional], named)
 
 
 def _truth(frame: Frame, cell: Cell[Struct]) -> Cell:
