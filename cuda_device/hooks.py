@@ -62,6 +62,7 @@ LIBRARIES = (
     "plugins.numba.device_functions",
     "plugins.numba.xoroshiro",
     "plugins.tensor_cores.mbarriers",
+    "plugins.tensor_cores.swizzling",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -85,6 +86,7 @@ NAMES = {
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
+    "plugins.tensor_cores.swizzling": "rows swizzled",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

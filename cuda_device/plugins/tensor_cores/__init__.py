@@ -1,1 +1,1 @@
-"""Tensor cores, asynchronous copies, and the barriers that they complete on: entities of device code, a file for each subject."""
+"""Tensor cores, asynchronous copies, and the barriers in memory on which they complete."""
