@@ -25,6 +25,8 @@ _MODULES = {
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",
+    "device.rows": "constant_of type_argument",
+    "device.specialised": "specialised",
     # inference
     "infer": "policies",
     "infer.contents": "dependency_on",

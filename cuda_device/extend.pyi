@@ -21,6 +21,9 @@ from cuda_device.device.hints import parameters_of as parameters_of
 from cuda_device.device.memory import displaced as displaced
 from cuda_device.device.options import Options as Options
 from cuda_device.device.parameters import defaults_of as defaults_of
+from cuda_device.device.rows import constant_of as constant_of
+from cuda_device.device.rows import type_argument as type_argument
+from cuda_device.device.specialised import specialised as specialised
 from cuda_device.errors import CompilerBug as CompilerBug
 from cuda_device.errors import Location as Location
 from cuda_device.errors import users_traceback as users_traceback

@@ -74,12 +74,20 @@ class Intrinsic:
     """A Python function that the CPU stream calls instead, with the operands of `infer`."""
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
-        """Returns the arguments in the order of the parameters; `literal` converts a default value to an argument."""
+        """Returns the arguments in the order of the parameters, those of `*args` one by one.
+
+        `literal` converts a default value to an argument.
+        """
         if isinstance(self.entity, FunctionType) or self.named:
             assert callable(self.entity)
             bound = bind_call(self.entity, self.name, positional, named)
-            args, parameters = bound.arguments, bound.signature.parameters.items()
-            return [args[name] if name in args else literal(parameter.default) for name, parameter in parameters]
+            args, arguments = bound.arguments, list[T]()
+            for name, parameter in bound.signature.parameters.items():
+                if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                    arguments += args.get(name, ())
+                else:
+                    arguments.append(args[name] if name in args else literal(parameter.default))
+            return arguments
         low, high = self.arity
         if named:
             raise CompileError(f"{self.name} takes no keyword arguments in device code", help="pass them by position")

@@ -204,9 +204,10 @@ def needing(least: SMSelector, otherwise: str, row: Intrinsic) -> Intrinsic:
         selector = machine.value
         assert selector is None or isinstance(selector, SMSelector)
         if selector is None or not selector.provides(least):
+            needed = least.name if least.variant == "a" else f"{least.name} or later"
             raise CompileError(
-                f"{row.name} needs {least.name} or later, and this is compiled for {selector.name if selector else 'the host'}",
-                help=f"test target(provides({least})) first, and {otherwise}",
+                f"{row.name} needs {needed}, and this is compiled for {selector.name if selector else 'the host'}",
+                help=f"test target(provides({least})) first" + (otherwise and f", and {otherwise}"),
             )
         return row.infer(operands)
 

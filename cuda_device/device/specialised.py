@@ -1,0 +1,49 @@
+"""`specialised`: entities that choose, at compile time, the device function that is called in their place.
+
+@specialised(movmatrix, since=sm75)
+def _(x: Known) -> Callable[..., Any]:
+    if x.type != UINT32:
+        raise CompileError(f"movmatrix takes a uint32, not {x}", help="convert it, as in uint32(…)")
+    return _movmatrix
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cuda_device.device.rows import Intrinsic, Typed, entered
+from cuda_device.device.target import SMSelector, needing
+from cuda_device.types.known import Known, constant
+
+Choice = Callable[..., Callable[..., Any]]
+
+
+def specialised(
+    entity: Callable[..., Any], *, since: SMSelector | None = None, otherwise: str = ""
+) -> Callable[[Choice], Choice]:
+    """Makes device code call, in place of `entity`, the function that the decorated function returns.
+
+    `entity` is a function whose body raises `DeviceOnlyError`: the host sees its signature and its documentation. For each call
+    in device code, the decorated function gets what the compiler knows of every argument, a `Known`, in the order of the
+    entity's parameters, with those of `*args` one by one. It returns a plain function, which is compiled as if the program
+    called it with the same arguments, by position; return the same function object for the same types. It raises
+    `CompileError` for arguments that it refuses, to which the compiler adds the location.
+
+    `since` is the first architecture that has the entity: code for an older one raises `CompileError`, whose help continues
+    with `otherwise`, what to write there.
+    """
+
+    def decorate(choose: Choice) -> Choice:
+        def infer(arguments: Sequence[Known]) -> Typed:
+            return Typed(constant(None), instead=choose(*arguments))
+
+        row = Intrinsic(entity, entity.__name__, infer, _never)
+        entered(row if since is None else needing(since, otherwise, row))
+        return choose
+
+    return decorate
+
+
+def _never(*_: Any) -> Any:
+    raise AssertionError("the chosen function is called instead")
