@@ -28,7 +28,8 @@ def _bits(value: float) -> int:
 
 
 def _first_beyond(value: float) -> int:
-    """The bits of the least float32 that is larger than a float64. (NumPy compares a float32 with a float in float32.)"""
+    """The bits of the least float32 that is larger than `value`, which may need a float64."""
+    # The conversion back matters: NumPy compares a float32 with a float in float32.
     return _bits(value) + (float(np.float32(value)) <= value)
 
 
