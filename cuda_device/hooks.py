@@ -79,6 +79,7 @@ NAMES = {
     "plugins.random": "Philox philox philox4x32 philox4x64",
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

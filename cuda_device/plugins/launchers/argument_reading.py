@@ -128,6 +128,9 @@ def read_other(row: Any, obj: Any, launch: Any, target: Any, owners: Any, spans:
         return object_reading.works_on(low, fields[Row.HIGH], launch)
     if kind == RowKind.CUPY_STREAM:
         return object_reading.cupy_works_on(low, fields[Row.HIGH], launch)
+    if kind == RowKind.BYTES:
+        addresses = words(target - fields[Row.TARGET] + low)
+        return copy_bytes(obj, target, size) and addresses[0] == addresses[1]
     words(owners)[fields[Row.TARGET]] = obj
     if kind == RowKind.TUPLE:
         return size_of(obj) == size
@@ -171,6 +174,16 @@ def read_scalar(obj: Any, target: Any, nbytes: Any) -> Any:
             destination[i] = source[i]
     c_api.PyBuffer_Release(int64(address(view)))
     return right
+
+
+def copy_bytes(obj: Any, target: Any, nbytes: Any) -> Any:
+    """Copies a bytes object of `nbytes` bytes, a multiple of 8. Returns False if it has another size."""
+    source, destination = words(obj + Offset.OCTETS), words(target)
+    if size_of(obj) != nbytes:
+        return False
+    for i in range(nbytes // 8):
+        destination[i] = source[i]
+    return True
 
 
 # Arrays: whether one is as in the example, and the addresses of its memory, lengths and strides (0 for strides in C order)
