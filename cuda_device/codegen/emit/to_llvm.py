@@ -333,7 +333,9 @@ def _machine(writer: FunctionWriter, op: Op) -> None:
     if text.startswith("llvm."):
         call = writer.module.call(text, result, [writer.module.type(operand.type) for operand in op.operands])
     else:
-        constraints = ["=" + _register_class(value) for value in op.results] + list(map(_register_class, op.operands))
+        tied = op.attributes.get("tied", 0)
+        constraints = ["=" + _register_class(value) for value in op.results]
+        constraints += [*map(_register_class, op.operands[: len(op.operands) - tied]), *map(str, range(tied))]
         effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
         call = f'call {result} asm{sideeffect} "{llvm_writer.quoted(text)}", "{",".join(constraints + effects)}"'
     call += f"({', '.join(map(writer.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")

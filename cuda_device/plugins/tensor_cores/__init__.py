@@ -1,1 +1,1 @@
-"""Tensor cores, asynchronous copies and barriers in memory: the instructions of Hopper and later GPUs as device functions."""
+"""Tensor cores, asynchronous copies, and the barriers in memory on which they complete."""
