@@ -217,7 +217,7 @@ def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, .
 
 def _with_hint(known: Known, hint: Any, name: str) -> Known:
     array = known.type
-    if is_by_value(hint) and (not is_by_value(array) or str(known) != str(of_type(hint))):
+    if isinstance(hint, model.Ref) and (not is_by_value(array) or str(known) != str(of_type(hint))):
         text = f"the argument {name!r} is {known}, but the parameter's type hint is {of_type(hint)}"
         raise CallError(text, "pass an argument of that type, or correct the hint")
     if not isinstance(hint, model.Array) or isinstance(array, model.NoneType):

@@ -121,7 +121,9 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
     type = reference.known.type
     assert isinstance(type, Ref) and reference.value is not None
     if type.space is Space.PARAMETER:
-        raise CompileError("an argument that is passed by value is read-only", help="assign the new value to a variable")
+        raise CompileError(
+            "an argument that is passed by value is read-only", help="assign the new value to a variable"
+        )
     if type.readonly:
         raise CompileError("the array is read-only", help="pass an array that can be written")
     if is_copied_in_memory(frame, value, type.pointee):

@@ -10,6 +10,7 @@ import ctypes
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types import model
@@ -59,8 +60,8 @@ class Packing:
         """The type of a buffer for the arguments."""
         return ctypes.c_char * (self.structure.size or 1)
 
-    def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
-        """A buffer with the values; a float that is too large for float32 becomes infinite."""
+    def pack(self, values: Sequence[Any]) -> ctypes.Array[ctypes.c_char]:
+        """A buffer with the leaves; a float that is too large for float32 becomes infinite."""
         buffer = self.buffer()
         if self.odd:
             values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]

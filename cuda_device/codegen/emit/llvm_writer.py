@@ -488,16 +488,15 @@ def _alignment(type: model.Type) -> str:
 
 def parameter(writer: FunctionWriter, value: Value) -> str:
     """The declaration of a parameter. A bool is passed to a kernel as a byte."""
-    name, function = writer.names[value], writer.function
-    assert value.type is not None
-    if function.interop and isinstance(value.type, model.Ref) and _is_copy(value.type):
-        size, align = size_of(value.type.pointee), align_of(value.type.pointee)
-        return f"ptr byval([{size} x i8]) align {align} {name}"
-    if function.kernel and value.type == model.BOOL:
+    name, function, type = writer.names[value], writer.function, value.type
+    assert type is not None
+    if isinstance(type, model.Ref):
+        is_kept = type.space is model.Space.PARAMETER and function.kernel and writer.dialect.is_gpu
+        if is_kept or (function.interop and type.space is model.Space.LOCAL):
+            kept = ' "nvvm.grid_constant"' if is_kept else ""
+            return f"ptr byval([{size_of(type.pointee)} x i8]) align {align_of(type.pointee)}{kept} {name}"
+    if function.kernel and type == model.BOOL:
         return f"i8 {name}.wide"
-    if function.kernel and is_by_value(value.type) and writer.dialect.is_gpu:
-        size, align = size_of(value.type.pointee), align_of(value.type.pointee)
-        return f'ptr byval([{size} x i8]) align {align} "nvvm.grid_constant" {name}'
     if function.interop and not function.kernel and _is_narrow(value.type):
         return f"i32 {name}.wide"
     promise = "" if function.interop or value in function.falling else writer.module.promise(value)

@@ -57,8 +57,8 @@ Start = IntEnum(
 """A compiled kernel that is loaded in a context.
 
 A launch may ask for `MOST_SHARED` bytes of dynamic shared memory, beside the `MOVED` bytes for the kernel's shared arrays, and
-consists of whole clusters. `STATUS` points to the address of the word that is not 0 after a report, `NAMES` to the names that the compiler looked up;
-`EVENTS` is the list of the context's spare events.
+consists of whole clusters. `STATUS` points to the address of the word that is not 0 after a report, `NAMES` to the names that
+the compiler looked up; `EVENTS` is the list of the context's spare events.
 """
 
 Name = IntEnum("Name", "KIND OWNER NAME VALUE VERSION", start=0)

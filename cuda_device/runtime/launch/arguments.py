@@ -132,7 +132,8 @@ def _by_value(value: ByValue, name: str, stream: Stream) -> Argument:
     views = _array(value._array, name, stream).views
     if views[0].data != value._address:
         raise LaunchError(
-            f"the argument {name!r}: the array of the {type(value).__name__} has moved since it was made", "make it again"
+            f"the argument {name!r}: the array of the {type(value).__name__} has moved since it was made",
+            "make it again",
         )
     return Argument(value._known, (value._cuda_device_bytes_(isinstance(stream, GpuStream)),), views)
 

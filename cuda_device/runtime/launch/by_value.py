@@ -50,7 +50,9 @@ class ByValue:
         if data is None:
             data, struct = self.pack(on_gpu), self._known.type.pointee  # type: ignore[union-attr]
             if len(data) != size_of(struct):
-                raise TypeError(f"{struct} has {size_of(struct)} bytes, and {type(self).__name__}.pack returns {len(data)}")
+                raise TypeError(
+                    f"{struct} has {size_of(struct)} bytes, and {type(self).__name__}.pack returns {len(data)}"
+                )
             setattr(self, "_on_gpu" if on_gpu else "_on_cpu", data)
         return data
 
