@@ -86,6 +86,7 @@ NAMES = {
     "plugins.random": "Philox philox philox4x32 philox4x64",
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
 }
