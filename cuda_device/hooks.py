@@ -71,6 +71,7 @@ DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
+    "plugins.autotuning": "TunedFunction TunedKernel autotune",
     "plugins.benchmarking": "Timing benchmark",
     "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
