@@ -144,7 +144,8 @@ def _records(kernel: LoopedKernel) -> str:
   store {BLOCK} %copy, ptr %block
 {BLOCK.load("%parameters", "%block", "parameters")}\
 {"".join(record.load(f"%argument.{name}", "%parameters", name) for name in record.fields)}\
-{THREAD.store("%block", "%thread", "block")}"""
+{THREAD.store("%block", "%thread", "block")}\
+{THREAD.store("0", "%thread", "quiet")}"""
 
 
 def _store(**values: str) -> str:
