@@ -169,6 +169,13 @@ from cuda_device.plugins.random import philox4x64 as philox4x64
 from cuda_device.plugins.saved import LoadedKernel as LoadedKernel
 from cuda_device.plugins.saved import load as load
 from cuda_device.plugins.saved.folders import build as build
+from cuda_device.plugins.tensor_cores.mbarriers import MBarrier as MBarrier
+from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fence_mbarrier_init
+from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async
+from cuda_device.plugins.tensor_cores.swizzling import rows as rows
+from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
+from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
+from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array

@@ -23,6 +23,7 @@ _MODULES = {
     "device.options": "Options",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind",
+    "runtime.launch.by_value": "ByValue",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",

@@ -57,6 +57,7 @@ from cuda_device.runtime.gpu.streams import as_stream as as_stream
 from cuda_device.runtime.gpu.streams import join as join
 from cuda_device.runtime.launch.arguments import Argument as Argument
 from cuda_device.runtime.launch.arguments import bind as bind
+from cuda_device.runtime.launch.by_value import ByValue as ByValue
 from cuda_device.runtime.launch.compile_job import job_of as job_of
 from cuda_device.runtime.launch.compiled import CodeRecord as CodeRecord
 from cuda_device.runtime.launch.compiled import kernel_of as kernel_of

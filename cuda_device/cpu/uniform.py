@@ -423,7 +423,7 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
         return True
     if op.code is ops.LOAD:
         type = op.operands[0].type
-        if not isinstance(type, Ref) or type.space not in (Space.GLOBAL, Space.SHARED, Space.CONSTANT):
+        if not isinstance(type, Ref) or type.space not in (Space.GLOBAL, Space.SHARED, Space.CONSTANT, Space.PARAMETER):
             return False
     elif op.code not in _OF_OPERANDS:
         return False

@@ -85,7 +85,8 @@ def _infer_array(space: Space) -> Infer:
                 f"a local array has {math.prod(extents) * size_of(element)} bytes; the limit is {_MOST_LOCAL_BYTES} per thread",
                 help="use a part of an array that the kernel takes as an argument",
             )
-        return Typed(Known(Array(element, len(extents), layout, space=space, small=True)), settings=(extents, boundary))
+        array = Array(element, len(extents), layout, space=space, small=True, lengths=extents)
+        return Typed(Known(array), settings=(extents, boundary))
 
     return infer
 

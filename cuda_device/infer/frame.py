@@ -281,7 +281,7 @@ class Frame:
     getattr: ClassVar[Rule] = _rule("rules.getattr_")
     getitem: ClassVar[Rule] = _rule("rules.getitem")
     store: ClassVar[Callable[[Frame, Cell[Any], Cell, Cell], None]] = _rule("kinds.arrays.store")
-    assign: ClassVar[Callable[[Frame, Cell[Any], Cell], None]] = _rule("kinds.arrays.assign")
+    assign: ClassVar[Callable[[Frame, Cell[Any], Cell], None]] = _rule("array_parts.assign")
     binary: ClassVar[Rule] = _rule("operators.binary")
     unary: ClassVar[Rule] = _rule("operators.unary")
     compare: ClassVar[Rule] = _rule("operators.compare")
@@ -292,7 +292,7 @@ class Frame:
     items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]] = _rule("sequences.items_of")
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]] = _rule("composites.method_of")
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]] = _rule("kinds.subarrays.made_of")
-    as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]] = _rule("kinds.arrays.as_type")
+    as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]] = _rule("array_windows.as_type")
     constant_array: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("kinds.arrays.in_constant_memory")
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]] = _rule("kinds.structs.constant_of")
 
@@ -570,6 +570,9 @@ class Frame:
             case Struct() if cell.value is not None and isinstance(known.type, Ref):
                 # Where control flow joins, `self` may be a value on the other edge.
                 return self.build.op(ops.LOAD, type, cell.value)
+            case Struct() if cell.value is not None and cell.value.type != type:
+                # Where control flow joins, its arrays may have other types on the other edge.
+                return self.build.op(ops.MAKE, type, *map(self.materialise, self.fields(cell), parts(type)))
             case Array() if cell.value is not None and cell.value.type != type:
                 return self.as_array_type(cell, type)
             case Pointer() if cell.value is not None and cell.value.type != type:

@@ -29,7 +29,7 @@ from cuda_device.types.known import (
     state_of,
     tuple_of,
 )
-from cuda_device.types.layout import known_alignment, shortfall
+from cuda_device.types.layout import has_arrays, known_alignment, parts, rebuilt, shortfall
 from cuda_device.types.promote import join_numbers
 
 S = TypeVar("S", bound=State)
@@ -142,8 +142,10 @@ def _join_same(a: Known, b: Known) -> Known | None:
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, model.Static) or a.value is b.value):
         return a if a.high == b.high else replace(a, low=None, high=None)
-    if isinstance(a.type, model.Array) and isinstance(b.type, model.Array):
-        return _join_arrays(a.type, b.type)
+    if isinstance(a.type, (model.Array, model.Struct)):
+        covering = _with_joined_arrays(a.type, b.type)
+        if covering is not None:
+            return of_type(covering)
     for reference, value in ((a.type, b), (b.type, a)):
         if (
             isinstance(reference, model.Ref)
@@ -154,13 +156,30 @@ def _join_same(a: Known, b: Known) -> Known | None:
     return None
 
 
-def _join_arrays(a: model.Array, b: model.Array) -> Known | None:
+def _with_joined_arrays(a: model.Type, b: model.Type) -> model.Type | None:
+    """The type that covers two types, which may differ in the arrays that they consist of, or None."""
+    if a == b:
+        return a
+    if isinstance(a, model.Array) and isinstance(b, model.Array):
+        return _join_arrays(a, b)
+    if not (isinstance(a, model.Struct) and isinstance(b, model.Struct) and has_arrays(a)):
+        return None
+    members = [_with_joined_arrays(x, y) for x, y in zip(parts(a), parts(b), strict=False)]
+    types = [member for member in members if member is not None]
+    if len(types) < len(b.fields):
+        return None
+    joined = rebuilt(a, types)
+    return joined if joined == rebuilt(b, types) else None
+
+
+def _join_arrays(a: model.Array, b: model.Array) -> model.Array | None:
     """The most precise array type that covers both layouts, alignments and access modes, or None."""
     if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
         return None
     align = shortfall(a.dtype, min(known_alignment(a), known_alignment(b)))
     layout = a.layout if a.layout is b.layout else model.Layout.STRIDED
-    return of_type(model.Array(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, align, a.small and b.small))
+    lengths = a.lengths if a.lengths == b.lengths else ()
+    return model.Array(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, align, a.small and b.small, lengths)
 
 
 def _join_numbers(a: Known, b: Known, number: model.Number | None) -> Known | None:

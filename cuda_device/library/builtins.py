@@ -131,6 +131,8 @@ def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
 def _infer_len(arguments: Sequence[Known]) -> Typed:
     (argument,) = arguments
     match argument.type:
+        case model.Array(lengths=(length, *_)):
+            return Typed(Known(model.INDEX, length))
         case model.Array(_, ndim) as array if ndim > 0:
             return Typed(
                 of_type(model.INDEX, nonneg=True, high=model.SMALL if array.small else None), ((0, argument.type),)

@@ -54,6 +54,8 @@ class Space(enum.Enum):
     SHARED = "shared"
     LOCAL = "local"
     CONSTANT = "constant"
+    PARAMETER = "parameter"
+    """An argument of a kernel that is passed as a copy of its bytes, which nobody writes."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ class Subarray:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array. Its shape and strides are run-time values."""
+    """An array. Its strides are run-time values, and so is its shape in most memory."""
 
     dtype: Type
     ndim: int
@@ -246,10 +248,13 @@ class Array:
     """The alignment of its elements in bytes if it is less than that of their type, and otherwise 0."""
     small: bool = False
     """Whether it has at most `SMALL` elements and no longer axis, so that lengths, positions and simple sums fit in 32 bits."""
+    lengths: tuple[int, ...] = ()
+    """The lengths of its axes if all are constants: those of `shared_array` and `local_array`, and of whole parts of them."""
 
     def __str__(self) -> str:
         flags = ["readonly"] * self.readonly + [self.space.value] * (self.space is not Space.GLOBAL)
         flags += ["small"] * self.small + [f"align{self.align}"] * bool(self.align)
+        flags += ["x".join(map(str, self.lengths))] * bool(self.lengths)
         return f"array<{', '.join((str(self.dtype), str(self.ndim), self.layout.value, *flags))}>"
 
 

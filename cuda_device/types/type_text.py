@@ -62,7 +62,7 @@ def _type(text: str) -> Type:
             return Subarray(_type(dtype), tuple(map(int, shape)))
         case "array", [dtype, ndim, layout, *flags]:
             space = next((Space(flag) for flag in flags if flag in _SPACES), Space.GLOBAL)
-            options = "readonly" in flags, space, _alignment(flags), "small" in flags
+            options = "readonly" in flags, space, _alignment(flags), "small" in flags, _lengths(flags)
             return Array(_type(dtype), int(ndim), Layout(layout), *options)
         case "ref", [space_name, pointee, *flags]:
             return Ref(Space(space_name), _type(pointee), "readonly" in flags, _alignment(flags))
@@ -82,6 +82,10 @@ _SPACES = frozenset(space.value for space in Space)
 
 def _alignment(flags: list[str]) -> int:
     return next((int(flag.removeprefix("align")) for flag in flags if flag.startswith("align")), 0)
+
+
+def _lengths(flags: list[str]) -> tuple[int, ...]:
+    return next((tuple(map(int, flag.split("x"))) for flag in flags if flag[0].isdigit()), ())
 
 
 def _struct(head: str, members: list[str]) -> Struct:

@@ -95,6 +95,54 @@ def test_calls_of_a_function_with_other_constants_share_its_shared_array(stream)
     assert len(re.findall(r"^\s*\.shared .*;$", text, re.MULTILINE)) == 1
 
 
+@device.struct
+class Rows:
+    data: device.ArrayType(device.float32, 2)
+
+    def count(self):
+        return len(self.data)
+
+
+def counted(rows):
+    return 1 + counted(rows[1:]) if len(rows) > 1 else 1
+
+
+@device.kernel
+def constant_lengths(out, s: device.int32):
+    tiles = device.shared_array((3, 4, 8), device.float32)
+    own = device.local_array((6, 2), device.float32)
+    out[0] = len(tuple(range(tiles[s].shape[1])))
+    out[1] = len(tuple(range(len(tiles[s, :, :].T))))
+    out[2] = len(tuple(range(tiles.reshape(12, 8).view(device.uint16).shape[1])))
+    out[3] = len(tuple(range(len(device.dynamic_shared_array().reshape(2, 32)))))
+    out[4] = counted(own)  # which is not compiled for each number of rows
+    other = device.shared_array((6, 8), device.float32)
+    either = Rows(tiles[0]) if s > 0 else Rows(other)
+    out[5] = either.count()
+    both = (tiles[0], s) if s > 0 else (other, s)
+    out[6] = len(both[0])
+
+
+def test_lengths_of_shared_and_local_arrays_are_constants(stream):
+    for s, rows in ((1, 4), (0, 6)):
+        out = stream.run(constant_lengths, poison(7, np.int32), s, grid=1, block=1, shared=64)
+        assert out.tolist() == [8, 8, 16, 2, 6, rows, rows]
+
+
+def test_lengths_of_other_parts_and_arguments_are_not():
+    @device.kernel
+    def k(x, out):
+        out[0] = len(tuple(range(len(x))))
+
+    @device.kernel
+    def part(x, out):
+        out[0] = len(tuple(range(len(device.shared_array(8, device.float32)[2:6]))))
+
+    for kernel in (k, part):
+        with pytest.raises(device.CompileError, match="must be known at compile time"):
+            compiled(kernel, array(device.float32), array(device.int32))
+
+
 def test_ptx_of_local_arrays():
     text = str(compiled(reverse_digits, array(np.int64), array(np.int64)))
     assert ".local" not in text  # its loops are unrolled, so it is in registers

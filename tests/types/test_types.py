@@ -108,6 +108,7 @@ def test_different_types_have_different_texts(a: Type, b: Type) -> None:
             Array(INT8, 0, Layout.STRIDED, readonly=True, space=Space.SHARED),
             "array<int8, 0, strided, readonly, shared>",
         ),
+        (Array(INT8, 2, space=Space.LOCAL, small=True, lengths=(3, 4)), "array<int8, 2, C, local, small, 3x4>"),
         (Tuple(()), "tuple<>"),
         (Tuple((INT, Tuple((NONE,)))), "tuple<int, tuple<none>>"),
         (Ref(Space.GLOBAL, Vector(FLOAT64, 2)), "ref<global, vector<float64, 2>>"),

@@ -38,7 +38,7 @@ from cuda_device.runtime.launch.arguments import (
     bind,
     describe,
 )
-from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
+from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_gpu, parse
 from cuda_device.types.argument_packing import Packing, boundary_packing, packing
 from cuda_device.types.known import runtime_types
 from cuda_device.types.model import SMALL
@@ -482,11 +482,11 @@ def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
 
 
 def _target(stream: Stream) -> Target:
-    """The machine that runs the launches of a stream."""
+    """The machine that runs the launches of a stream: for a GPU, the variant of its architecture that has all its features."""
     if isinstance(stream, CpuStream):
         return Target(parse(stream.target), "cpu", stream._options)
     assert isinstance(stream, GpuStream)
-    return Target(of_capability(*driver.properties(stream.ordinal).capability))
+    return Target(of_gpu(*driver.properties(stream.ordinal).capability))
 
 
 def start(
