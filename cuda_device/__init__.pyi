@@ -139,6 +139,9 @@ from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
 from cuda_device.library.barriers import grid_sync as grid_sync
+from cuda_device.plugins.autotuning import TunedFunction as TunedFunction
+from cuda_device.plugins.autotuning import TunedKernel as TunedKernel
+from cuda_device.plugins.autotuning import autotune as autotune
 from cuda_device.plugins.benchmarking import Timing as Timing
 from cuda_device.plugins.benchmarking import benchmark as benchmark
 from cuda_device.plugins.bound_kernels import BoundKernel as BoundKernel
@@ -175,6 +178,8 @@ from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fe
 from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
+from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
+from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array

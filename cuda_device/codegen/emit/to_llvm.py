@@ -539,7 +539,7 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     """Writes a device module. The options control floating-point arithmetic and debug information."""
     writer = ModuleWriter(dialect, options, EMITTERS | dialect.emitters())
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
-    types = () if dialect.is_gpu else tuple(writer.memory_type(param.type) for param in module.main.params)
+    types = () if dialect.is_gpu else tuple(writer.argument_type(param.type) for param in module.main.params)
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
     text = "\n".join((declarations, *functions, dialect.runner(types) + writer.metadata.text()))
     return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), dialect.shared_bytes)

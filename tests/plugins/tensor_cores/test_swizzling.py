@@ -122,10 +122,7 @@ REFUSED = [
     (lambda t, _: swizzled(t, 16).shape[0], "the hardware has no pattern of 16 bytes"),
     (lambda t, _: swizzled(t, 64).shape[0], "a row of the tile has 128 bytes, and the pattern 64"),
     (lambda _, x: swizzled(x, 128).shape[0], "swizzled takes a contiguous array"),
-    (
-        lambda t, _: swizzled(t.T, 128).shape[0],
-        "swizzled takes a contiguous array",
-    ),
+    (lambda t, _: swizzled(t.T, 128).shape[0], "swizzled takes a contiguous array"),
     (lambda t, _: swizzled(t.reshape(16, 4, 64), 128).shape[0], "a panel has 4 rows, but the pattern repeats after 8"),
     (lambda t, _: swizzled(t, 128)[0], "the index of a swizzled tile is a row and a column, not"),
     (lambda t, _: rows(t, 0, 72).shape[0], "a tile of 64 x 64 bfloat16 does not have 72 rows"),
