@@ -173,9 +173,15 @@ from cuda_device.plugins.random import philox4x64 as philox4x64
 from cuda_device.plugins.saved import LoadedKernel as LoadedKernel
 from cuda_device.plugins.saved import load as load
 from cuda_device.plugins.saved.folders import build as build
+from cuda_device.plugins.tensor_cores.bulk_copies import bulk_commit as bulk_commit
+from cuda_device.plugins.tensor_cores.bulk_copies import bulk_load as bulk_load
+from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_reduce
+from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_store
+from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier as MBarrier
 from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fence_mbarrier_init
 from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async
+from cuda_device.plugins.tensor_cores.registers import set_max_registers as set_max_registers
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap

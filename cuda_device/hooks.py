@@ -63,6 +63,7 @@ LIBRARIES = (
     "plugins.numba.xoroshiro",
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
+    "plugins.tensor_cores.registers",
     "plugins.tensor_cores.swizzling",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
@@ -90,6 +91,7 @@ NAMES = {
     "plugins.tensor_cores.bulk_copies": "bulk_commit bulk_load bulk_reduce bulk_store bulk_wait",
     "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
+    "plugins.tensor_cores.registers": "set_max_registers",
     "plugins.tensor_cores.swizzling": "rows swizzled",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""

@@ -20,25 +20,37 @@ Choice = Callable[..., Callable[..., Any]]
 
 
 def specialised(
-    entity: Callable[..., Any], *, since: SMSelector | None = None, otherwise: str = ""
+    entity: Callable[..., Any],
+    *,
+    since: SMSelector | None = None,
+    otherwise: str = "",
+    options: bool = False,
+    check: Callable[..., None] | None = None,
 ) -> Callable[[Choice], Choice]:
     """Makes device code call, in place of `entity`, the function that the decorated function returns.
 
     `entity` is a function whose body raises `DeviceOnlyError`: the host sees its signature and its documentation. For each call
     in device code, the decorated function gets what the compiler knows of every argument, a `Known`, in the order of the
-    entity's parameters, with those of `*args` one by one. It returns a plain function, which is compiled as if the program
-    called it with the same arguments, by position; return the same function object for the same types. It raises
-    `CompileError` for arguments that it refuses, to which the compiler adds the location.
+    entity's parameters, with those of `*args` one by one; and, if `options`, the keyword `options`, those of the kernel. It
+    returns a plain function, which is compiled as if the program called it with the same arguments, by position; return the same
+    function object for the same types. It raises `CompileError` for arguments that it refuses, to which the compiler adds the
+    location.
 
     `since` is the first architecture that has the entity: code for an older one raises `CompileError`, whose help continues
-    with `otherwise`, what to write there.
+    with `otherwise`, what to write there. `check(module, chosen, options)` is called once for each program with such calls, with
+    its typed IR and the returned functions by the names that they have there. It raises `CompileError` if the calls do not fit
+    together.
     """
 
     def decorate(choose: Choice) -> Choice:
         def infer(arguments: Sequence[Known]) -> Typed:
-            return Typed(constant(None), instead=choose(*arguments))
+            operands, settings = list(arguments), dict[str, Any]()
+            if options:
+                settings["options"] = operands.pop().value
+            return Typed(constant(None), instead=choose(*operands, **settings))
 
-        row = Intrinsic(entity, entity.__qualname__.rpartition("<locals>.")[2], infer, _never)
+        name = entity.__qualname__.rpartition("<locals>.")[2]
+        row = Intrinsic(entity, name, infer, _never, asks_options=options, check=check)
         entered(row if since is None else needing(since, otherwise, row))
         return choose
 
