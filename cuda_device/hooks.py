@@ -64,6 +64,8 @@ LIBRARIES = (
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
     "plugins.tensor_cores.swizzling",
+    "plugins.tensor_cores.box_copies",
+    "plugins.tensor_cores.tma",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -89,6 +91,7 @@ NAMES = {
     "plugins.saved.folders": "build",
     "plugins.tensor_cores.bulk_copies": "bulk_commit bulk_load bulk_reduce bulk_store bulk_wait",
     "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
+    "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
 }
