@@ -153,7 +153,8 @@ def _records(kernel: LoopedKernel) -> str:
   store {BLOCK} %copy, ptr %block
 {BLOCK.load("%parameters", "%block", "parameters")}\
 {arguments}\
-{THREAD.store("%block", "%thread", "block")}"""
+{THREAD.store("%block", "%thread", "block")}\
+{THREAD.store("0", "%thread", "quiet")}"""
 
 
 def _store(**values: str) -> str:
