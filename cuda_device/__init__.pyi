@@ -138,6 +138,9 @@ from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
 from cuda_device.library.barriers import grid_sync as grid_sync
+from cuda_device.plugins.autotuning import TunedFunction as TunedFunction
+from cuda_device.plugins.autotuning import TunedKernel as TunedKernel
+from cuda_device.plugins.autotuning import autotune as autotune
 from cuda_device.plugins.benchmarking import Timing as Timing
 from cuda_device.plugins.benchmarking import benchmark as benchmark
 from cuda_device.plugins.bound_kernels import BoundKernel as BoundKernel

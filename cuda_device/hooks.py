@@ -61,6 +61,7 @@ LIBRARIES = (
     "plugins.numba.compat",
     "plugins.numba.device_functions",
     "plugins.numba.xoroshiro",
+    "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
     "plugins.tensor_cores.swizzling",
 )
@@ -70,6 +71,7 @@ DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
+    "plugins.autotuning": "TunedFunction TunedKernel autotune",
     "plugins.benchmarking": "Timing benchmark",
     "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
@@ -85,6 +87,7 @@ NAMES = {
     "plugins.random": "Philox philox philox4x32 philox4x64",
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.tensor_cores.bulk_copies": "bulk_commit bulk_load bulk_reduce bulk_store bulk_wait",
     "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",

@@ -477,7 +477,7 @@ def as_struct(value: Any, hint: model.Struct, name: str) -> Any:
         raise CallError(f"the argument {name!r}: {error}", remedy) from None
 
 
-_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
+_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster", "dependent")
 """The parameters of `launch`."""
 
 
