@@ -134,6 +134,7 @@ from cuda_device.errors import Error as Error
 from cuda_device.errors import GroupError as GroupError
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
+from cuda_device.errors import PerformanceWarning as PerformanceWarning
 from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
