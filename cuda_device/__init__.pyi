@@ -169,6 +169,11 @@ from cuda_device.plugins.random import philox4x64 as philox4x64
 from cuda_device.plugins.saved import LoadedKernel as LoadedKernel
 from cuda_device.plugins.saved import load as load
 from cuda_device.plugins.saved.folders import build as build
+from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
+from cuda_device.plugins.tensor_cores.packed_elements import pack as pack
+from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
+from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
+from cuda_device.plugins.tensor_cores.warp_matrices import mma_sync as mma_sync
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array

@@ -57,10 +57,17 @@ LOADED = {b"nvshmemi_device_state_d": "plugins.nvshmem"}
 POLICIES = {"wide": "plugins.numba.wide"}
 """Rules of inference in place of Python's (`Options.policy`): modules with `POLICY`, an `infer.policies.Policy`."""
 
-LIBRARIES = ("plugins.numba.compat", "plugins.numba.device_functions", "plugins.numba.xoroshiro")
+LIBRARIES = (
+    "plugins.numba.compat",
+    "plugins.numba.device_functions",
+    "plugins.numba.xoroshiro",
+    "plugins.tensor_cores.fragments",
+    "plugins.tensor_cores.packed_elements",
+    "plugins.tensor_cores.warp_matrices",
+)
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_cores.")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
@@ -79,6 +86,9 @@ NAMES = {
     "plugins.random": "Philox philox philox4x32 philox4x64",
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.tensor_cores.fragments": "fragment_place",
+    "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
+    "plugins.tensor_cores.warp_matrices": "mma_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

@@ -336,7 +336,8 @@ def _machine(writer: FunctionWriter, op: Op) -> None:
         constraints = ["=" + _register_class(value) for value in op.results] + list(map(_register_class, op.operands))
         effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
         call = f'call {result} asm{sideeffect} "{llvm_writer.quoted(text)}", "{",".join(constraints + effects)}"'
-    call += f"({', '.join(map(writer.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")
+    is_convergent = op.code is ops.PTX or ".sync" in text  # the lanes of a warp execute it together
+    call += f"({', '.join(map(writer.typed, op.operands))})" + " convergent" * is_convergent
     if not kinds:
         writer.line(call)
     elif len(kinds) == 1:

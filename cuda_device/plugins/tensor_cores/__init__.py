@@ -1,0 +1,1 @@
+"""Tensor cores, asynchronous copies, and the barriers in memory on which they complete."""
