@@ -21,7 +21,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, atomic_ref, provides, ptx, sm90, sm100, target, uint16, uint32, uint64
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    atomic_ref,
+    provides,
+    ptx,
+    sm90,
+    sm100,
+    target,
+    uint16,
+    uint32,
+    uint64,
+)
 from cuda_device.extend import Known, constant_of, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 from cuda_device.plugins.tensor_cores.swizzling import aligned
@@ -191,7 +203,7 @@ def _store(dst: Any, src: Any) -> None:
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)  # type: ignore[arg-type]
+    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
 
 
 @functools.cache
@@ -330,9 +342,9 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _least(a: Any, b: Any) -> Any:
     """The smaller number; NaN is ignored."""
-    return b if a != a else a if b != b else min(a, b)  # noqa: PLR0124
+    return b if a != a else a if b != b else min(a, b)
 
 
 def _greatest(a: Any, b: Any) -> Any:
     """The larger number; NaN is ignored."""
-    return b if a != a else a if b != b else max(a, b)  # noqa: PLR0124
+    return b if a != a else a if b != b else max(a, b)
