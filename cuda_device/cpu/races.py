@@ -86,6 +86,11 @@ class MemoryAccess:
         return "" if self.stamp.copy is None else self.stamp.copy.start.kind
 
     @property
+    def fills_shared_memory(self) -> bool:
+        """Whether it delivers what a bulk copy loads, which belongs to no group."""
+        return self.kind == "bulk" and self.writes and (self.point.shared or self.point.generic)
+
+    @property
     def statement(self) -> TracePoint:
         """The place in the program of the statement that makes it, or begins the copy that does."""
         return self.point if self.stamp.copy is None else self.stamp.copy.start
@@ -508,14 +513,14 @@ def copy_remedy(race: Race) -> str:
     if not copies:
         return ""
     access = copies[0]
-    wait = _WAITS.get(access.kind, _BARRIER_WAIT)
+    wait = _BARRIER_WAIT if access.fills_shared_memory else _WAITS.get(access.kind, _BARRIER_WAIT)
     if access.kind == "bulk" and not access.writes:
-        wait = wait.replace("bulk_wait()", "bulk_wait(read=True)")
+        wait = "bulk_commit() and bulk_wait(read=True)"
     if len(copies) > 1:
         return f"wait for the first copy before the second one starts: {wait}"
     if race.first.stamp.thread == race.second.stamp.thread:
         return f"wait for the copy before the access: {wait}"
-    then = " in the thread that starts it, then a barrier" if access.kind in _WAITS else ""
+    then = " in the thread that starts it, then a barrier" if wait != _BARRIER_WAIT else ""
     return f"wait for the copy before the access: {wait}{then}; if the access is to come first, put a barrier before the copy"
 
 
