@@ -134,6 +134,7 @@ from cuda_device.errors import Error as Error
 from cuda_device.errors import GroupError as GroupError
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
+from cuda_device.errors import PerformanceWarning as PerformanceWarning
 from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
@@ -179,6 +180,11 @@ from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
+from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
+from cuda_device.plugins.tensor_cores.packed_elements import pack as pack
+from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
+from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
+from cuda_device.plugins.tensor_cores.warp_matrices import mma_sync as mma_sync
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array
