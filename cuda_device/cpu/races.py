@@ -103,9 +103,9 @@ class ShadowCell:
     write: MemoryAccess | None = None
     reads: dict[int, MemoryAccess] = field(default_factory=dict)
     atomics: dict[tuple[int, bool, Scope], MemoryAccess] = field(default_factory=dict)
-    scopes: set[Scope] = field(default_factory=set)
+    scopes: frozenset[Scope] = frozenset()
     """The scopes of the atomic operations."""
-    blocks: set[int] = field(default_factory=set)
+    blocks: frozenset[int] = frozenset()
     """The blocks of their threads."""
     released: dict[int, VectorClock] = field(default_factory=dict)
     """The views that an acquiring load of this location joins, for each of `_reached`."""
@@ -281,8 +281,8 @@ class RaceDetector:
         for start, cell in cells:
             self._check(start, cell, access, thread.view)
             cell.atomics[thread.number, writes, point.scope] = access
-            cell.scopes.add(point.scope)
-            cell.blocks.add(access.stamp.block)
+            cell.scopes |= {point.scope}
+            cell.blocks |= {access.stamp.block}
         if writes:
             self._release(thread, point, first)
 
