@@ -22,7 +22,17 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, atomic_ref, provides, ptx, sm90, sm100, target, uint16, uint32, uint64
-from cuda_device.extend import Known, constant_of, layout, model, specialised
+from cuda_device.extend import (
+    Known,
+    await_copies,
+    begin_copy,
+    commit_copies,
+    constant_of,
+    end_copy,
+    layout,
+    model,
+    specialised,
+)
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 from cuda_device.plugins.tensor_cores.swizzling import aligned
 
@@ -242,22 +252,6 @@ def _waiter(pending: int, read: bool) -> Callable[..., Any]:
 
 
 # The same on CPU streams: the copy is made at once
-
-
-def begin_copy(kind: str, proxy: bool = False) -> None:
-    """Begins a copy."""
-
-
-def end_copy() -> None:
-    """Ends a copy."""
-
-
-def commit_copies(kind: str) -> None:
-    """Makes a group."""
-
-
-def await_copies(kind: str, pending: int, read: bool) -> None:
-    """Waits for groups."""
 
 
 def _load_on_cpu(dst: Any, src: Any, nbytes: Any, bar: Any) -> None:
