@@ -85,7 +85,8 @@ def _device(work: Work) -> Module:
     from cuda_device import lower
 
     job, typed = work.job, work["typed"]
-    module = lower.lower_module(typed, bool(job.options.checked), job.options.debug)
+    traced = "races" in job.target.options
+    module = lower.lower_module(typed, bool(job.options.checked), job.options.debug, traced)
     target = _code_generator(job)
     _optimise(module, target.PASSES if target else None)
     if job.options.checked:

@@ -64,6 +64,9 @@ LIBRARIES = (
     "plugins.tensor_cores.fragments",
     "plugins.tensor_cores.packed_elements",
     "plugins.tensor_cores.warp_matrices",
+    "plugins.tensor_cores.bulk_copies",
+    "plugins.tensor_cores.mbarriers",
+    "plugins.tensor_cores.swizzling",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -71,6 +74,7 @@ DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
+    "plugins.autotuning": "TunedFunction TunedKernel autotune",
     "plugins.benchmarking": "Timing benchmark",
     "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
@@ -89,6 +93,10 @@ NAMES = {
     "plugins.tensor_cores.fragments": "fragment_place",
     "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
     "plugins.tensor_cores.warp_matrices": "mma_sync",
+    "plugins.tensor_cores.bulk_copies": "bulk_commit bulk_load bulk_reduce bulk_store bulk_wait",
+    "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
+    "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
+    "plugins.tensor_cores.swizzling": "rows swizzled",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

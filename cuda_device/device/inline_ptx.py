@@ -4,138 +4,242 @@
     def dot4(a, b, c):
         return device.ptx("dp4a.s32.s32 $0, $1, $2, $3;", a, b, c, result=device.int32, host=device.dp4a)
 
-`$0`, `$1`, … are first the results and then the operands, in registers that fit their types; `$$` is a dollar sign.
+`$0`, `$1`, … are first the values of `inout`, then the results and then the operands, in registers that fit their types; `$$` is
+a dollar sign.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
 from cuda_device.device.functions import Extern
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.packing import from_bits
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
+from cuda_device.device.packing import from_bits, from_word, to_word
 from cuda_device.device.parameters import parameter_names
 from cuda_device.device.rows import Intrinsic, Typed, entered
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-from cuda_device.types.host import host_type_of
-from cuda_device.types.host import number_of as host_number_of
+from cuda_device.types.host import host_type_of, type_of_hint
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.model import BFLOAT16, FLOAT16, INT16, UINT16, Array, Number, Type
+from cuda_device.types.layout import leaves, size_of
+from cuda_device.types.model import (
+    BFLOAT16,
+    FLOAT16,
+    INT16,
+    NONE,
+    UINT16,
+    UINT32,
+    UINT64,
+    Array,
+    Number,
+    Pointer,
+    Ref,
+    Tuple,
+    Type,
+    Vector,
+)
+from cuda_device.types.vector_classes import host_vector
 
 _WIDTHS = (16, 32, 64)
+_REGISTERS = "numbers of 16, 32 or 64 bits, vectors of 4 or 8 bytes, and pointers"
 
 
 def ptx(
-    template: str, *operands: Any, result: Any = None, host: Callable[..., Any] | None = None, volatile: bool = True
+    template: str,
+    *operands: Any,
+    inout: Any = None,
+    result: Any = None,
+    host: Callable[..., Any] | None = None,
+    volatile: bool = True,
 ) -> Any:
-    """Executes PTX instructions, like `asm` in CUDA C++. Returns `result`: None, a number type, or a tuple of number types.
+    """Executes PTX instructions, like `asm` in CUDA C++.
 
-    In `template`, a constant string, `$0`, `$1`, … stand for the results, followed by the operands; `$$` is a dollar sign. An
-    operand is a number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32
-    bits), or an array, which stands for the address of its first element. Addresses of shared arrays are those that `ld.shared`
-    takes; all others are generic. Put registers and labels that the template declares into braces, because the compiler may
-    copy the code.
+    In `template`, a constant string, `$0`, `$1`, … stand for the values of `inout`, followed by the results and the operands;
+    `$$` is a dollar sign. Put registers and labels that the template declares into braces, because the compiler may copy the
+    code.
+
+    An operand is a number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32
+    bits), a vector of 4 or 8 bytes in one register of 32 or 64 bits, or an address: a pointer, an array, which stands for its
+    first element, or a reference to an atomic or a struct with atomic members. Addresses of shared memory are those that
+    `ld.shared` takes if they come from arrays or references; all others are generic. `result` is the type of the result, or a
+    tuple of types: numbers, vectors and pointers. `inout` is a value, or a tuple of values, that the instructions read and
+    change: the constraint "+" of CUDA C++. The template does not have to name them all.
+
+    Returns the results in the form of `result`; with `inout`, its new values in its form; with both, the pair of these.
 
     With `volatile` (the default), the instructions are executed as often as in the program, in the same order and by the same
-    threads, and no memory access moves across them. With `volatile=False`, the results must depend only on the operands, and
-    the compiler may merge, move and remove the instructions.
+    threads, and no memory access moves across them. With `volatile=False`, the results must depend only on the operands, none
+    of which may be an address, and the compiler may merge, move and remove the instructions.
 
-    The CPU stream and the host call the function `host` instead, with the same operands, and convert its result to `result`.
-    Without `host`, the CPU stream raises `CompileError` and the host raises `DeviceOnlyError`. Raises `CompileError` for an
-    instruction that the target lacks, and for a template that names too many operands.
+    The CPU stream and the host call the function `host` instead, with `inout`, if there is one, and the operands, and convert
+    what it returns. Without `host`, the CPU stream raises `CompileError` and the host raises `DeviceOnlyError`. Raises
+    `CompileError` for an instruction that the target lacks, and for a template that names too many operands.
     """
     if host is None:
         raise DeviceOnlyError.of("ptx without host=…")
-    values = host(*operands)
-    numbers = results_of(result)
-    if not isinstance(result, tuple):
-        return None if result is None else host_type_of(numbers[0].machine)(values)
-    return tuple(host_type_of(number.machine)(value) for number, value in zip(numbers, values, strict=True))
+    if inout is None:
+        return _as_form(result, host(*operands))
+    form = tuple(map(type, inout)) if isinstance(inout, tuple) else type(inout)
+    return _as_form(form if result is None else (form, result), host(inout, *operands))
 
 
-def results_of(result: object) -> tuple[Number, ...]:
-    """Returns the number types in `result`. Raises `TypeError` for anything else."""
+def _as_form(form: Any, value: Any) -> Any:
+    """Converts the result of `host` to a form: a type, None, or a tuple of forms."""
+    if isinstance(form, tuple):
+        return tuple(_as_form(part, item) for part, item in zip(form, value, strict=True))
+    if form is None:
+        return None
+    (register,) = results_of(form)
+    if isinstance(register, Number):
+        return host_type_of(register.machine)(value)
+    vector = host_vector(register) if isinstance(register, Vector) else None
+    return value if vector is None else vector(*value)
+
+
+def results_of(result: object) -> tuple[Type, ...]:
+    """Returns the types in `result`. Raises `TypeError` for anything else."""
     kinds = result if isinstance(result, tuple) else () if result is None else (result,)
-    numbers = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
-    for number, kind in zip(numbers, kinds, strict=True):
-        if number is None or not is_register(number):
-            raise TypeError(
-                f"the result of ptx must be a number type of 16, 32 or 64 bits, or a tuple of these, not {kind!r}"
-            )
-    return numbers  # type: ignore[return-value]
+    return tuple(map(_result_of, kinds))
+
+
+def _result_of(kind: object) -> Type:
+    try:
+        type = type_of_hint(kind)
+    except TypeError:
+        type = NONE
+    if not is_register(type) and not isinstance(type, Pointer):
+        raise TypeError(
+            "the result of ptx must be a number type of 16, 32 or 64 bits, a vector type of 4 or 8 bytes, a pointer type, or "
+            f"a tuple of these, not {kind!r}"
+        )
+    return _machine(type)
 
 
 def is_register(type: Type) -> bool:
-    """Returns whether values of a type fit a register of PTX."""
+    """Whether values of a type fit a register of PTX."""
+    if isinstance(type, Vector):
+        return size_of(type) in (4, 8)
     return isinstance(type, Number) and (type.is_integer or type.is_float) and type.bits in _WIDTHS
 
 
-def wrong_operand(template: str, results: int, operands: int) -> str:
-    """Describes what is wrong with the operands in a template; empty if nothing is."""
-    named = re.findall(r"\$(\d+|\$|)", template)
-    for name in named:
-        if not name:
-            return "has a lone dollar sign"
-        if name != "$" and int(name) >= results + operands:
-            return f"has ${name}, but there are {results + operands} results and operands"
-    for i in range(results):
-        if str(i) not in named:
-            return f"does not set its result ${i}"
-    return ""
+def _machine(type: Type) -> Type:
+    return type.machine if isinstance(type, Number) else type
 
 
-def typed(template: str, operands: Sequence[Known], result: object, volatile: bool) -> Typed:
-    """Infers a call. Raises `CompileError`."""
+def wrong_operand(template: str, results: range, count: int) -> str:
+    """Describes what is wrong with the operands in a template, which are `count` with the results; empty if nothing is."""
+    named = set(re.findall(r"\$(\d+|\$|)", template))
+    if "" in named:
+        return "has a lone dollar sign"
+    for name in sorted(named - {"$"}, key=int):
+        if int(name) >= count:
+            return f"has ${name}, but there are {count} results and operands"
+    return next((f"does not set its result ${i}" for i in results if str(i) not in named), "")
+
+
+def typed(template: str, inout: Known | None, operands: Sequence[Known], result: object, volatile: bool) -> Typed:
+    """Infers a call, whose arguments are `inout`, if that is not None, and the operands. Raises `CompileError`."""
     try:
-        numbers = results_of(result)
+        results = results_of(result)
     except TypeError as error:
         raise CompileError(str(error), help="write result=uint32, for example") from None
-    if not volatile and not numbers:
+    if not volatile and not results and inout is None:
         raise CompileError("ptx without a result does nothing if it is not volatile", help="leave volatile=False out")
-    types = [_operand(i, known, volatile) for i, known in enumerate(operands)]
-    if reason := wrong_operand(template, len(numbers), len(types)):
-        raise CompileError(
-            f"the template of ptx {reason}", help="results come first, from $0; write $$ for a dollar sign"
-        )
-    results = [of_type(number.machine) for number in numbers]
-    whole = tuple_of(tuple(results)) if isinstance(result, tuple) else results[0] if results else constant(None)
-    return Typed(whole, tuple(enumerate(types)), (template, tuple(known.type for known in results), volatile))
+    changed = () if inout is None else _in_out(inout)
+    outputs = (*changed, *results)
+    if reason := wrong_operand(template, range(len(changed), len(outputs)), len(outputs) + len(operands)):
+        order = "inout comes first, from $0, and then the results" if changed else "results come first, from $0"
+        raise CompileError(f"the template of ptx {reason}", help=f"{order}; write $$ for a dollar sign")
+    forms = [] if inout is None else [_form(isinstance(inout.type, Tuple), changed)]
+    arguments = [(i, form.type) for i, form in enumerate(forms) if changed]
+    arguments += [(len(forms) + i, _operand(i, known, volatile)) for i, known in enumerate(operands)]
+    forms += [] if result is None else [_form(isinstance(result, tuple), results)]
+    whole = tuple_of(tuple(forms)) if len(forms) > 1 else forms[0] if forms else constant(None)
+    return Typed(whole, tuple(arguments), (template, outputs, len(changed), volatile))
+
+
+def _form(is_tuple: bool, types: Sequence[Type]) -> Known:
+    """What the program gets: a tuple, or the only value."""
+    return tuple_of(tuple(map(of_type, types))) if is_tuple else of_type(types[0])
+
+
+def _in_out(known: Known) -> tuple[Type, ...]:
+    """The types of the values of `inout`."""
+    is_tuple = isinstance(known.type, Tuple)
+    items = known.items if is_tuple else (known,)
+    for i, item in enumerate(items):
+        if not is_register(_machine(item.type)) and not isinstance(item.type, Pointer):
+            raise CompileError(
+                f"the inout{f'[{i}]' * is_tuple} of ptx is {item}: registers hold {_REGISTERS}",
+                help="give a value or a tuple of values, as in inout=tuple(x) for a list x",
+            )
+    return tuple([_machine(item.type) for item in items])
 
 
 def _operand(i: int, known: Known, volatile: bool) -> Type:
-    if isinstance(known.type, Array):
+    if isinstance(known.type, (Array, Pointer, Ref)):
         if volatile:
             return known.type
-        reason, help = "an array, which is memory", "leave volatile=False out, or load the element first"
-        raise CompileError(f"the operand {i} of ptx is {reason}", help=help)
-    if not isinstance(known.type, Number) or not is_register(known.type.machine):
         raise CompileError(
-            f"the operand {i} of ptx is {known}: registers hold numbers of 16, 32 or 64 bits",
+            f"the operand {i} of ptx is {_AS_MEMORY[known.type.__class__]}, which is memory",
+            help="leave volatile=False out, or load the element first",
+        )
+    type = _machine(known.type)
+    if not is_register(type):
+        raise CompileError(
+            f"the operand {i} of ptx is {known}: registers hold {_REGISTERS}",
             help="convert it, as in int32(…), or pass its parts",
         )
-    return known.type.machine
+    return type
+
+
+_AS_MEMORY: dict[type, str] = {Array: "an array", Pointer: "a pointer", Ref: "a reference"}
 
 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    template, numbers, volatile = typed.settings
-    values = [tree.data if isinstance(tree, ArrayTree) else _word(build, tree) for tree in operands]
-    results = [Value(UINT16 if number.bits == 16 else number) for number in numbers]
-    code = ops.PTX if volatile else ops.MACHINE
-    build.append(Op(code, values, results, {"instruction": template}, [], build.location))
+    template, outputs, tied, volatile = typed.settings
+    changed = flatten(operands[0]) if tied else iter(())
+    words = [_word(build, grow(type, changed)) for type in outputs[:tied]]
+    values = [_word(build, tree) for tree in operands[bool(tied) :]]
+    results = [Value(_register_of(type)) for type in outputs]
+    attributes = {"instruction": template} | ({"tied": tied} if tied else {})
+    build.append(Op(ops.PTX if volatile else ops.MACHINE, values + words, results, attributes, [], build.location))
     build.sums.opaque.update(results)
-    converted = tuple(from_bits(build, register, number) for register, number in zip(results, numbers, strict=True))
-    return converted[0] if isinstance(typed.result.type, Number) else converted
+    parts = (part for pair in zip(results, outputs, strict=True) for part in _parts(build, *pair))
+    return grow(typed.result.type, parts)
+
+
+def _register_of(type: Type) -> Type:
+    """The type of the register that holds a value: numbers of 16 bits and vectors are in integer registers."""
+    if isinstance(type, Vector):
+        return UINT32 if size_of(type) == 4 else UINT64
+    if isinstance(type, Number):
+        return UINT16 if type.bits == 16 else type
+    return leaves(type)[0]
 
 
 def _word(build: Lowering, tree: Tree) -> Value:
-    """Numbers of 16 bits, including floats, are in integer registers."""
-    assert isinstance(tree, Value) and isinstance(tree.type, Number)
-    return build.op(ops.BITS, UINT16, tree) if tree.type.is_float and tree.type.bits == 16 else tree
+    """The register for an operand."""
+    if isinstance(tree, ArrayTree):
+        return tree.data
+    if isinstance(tree, tuple):
+        (dtype,) = {part.type for part in flatten(tree)}
+        assert isinstance(dtype, Number)
+        return to_word(build, Vector(dtype, len(tree)), tree)
+    is_short = isinstance(tree.type, Number) and tree.type.is_float and tree.type.bits == 16
+    return build.op(ops.BITS, UINT16, tree) if is_short else tree
+
+
+def _parts(build: Lowering, register: Value, type: Type) -> Iterator[Value]:
+    """The leaves of the value of `type` in a register."""
+    if isinstance(type, Vector):
+        yield from flatten(from_word(build, register, type))
+    else:
+        yield from_bits(build, register, type) if isinstance(type, Number) else register
 
 
 def _never(_: Sequence[Known]) -> Typed:
@@ -153,17 +257,21 @@ class MachineInstruction(Extern):
         self.instruction = instruction
         is_llvm, types = instruction.startswith("llvm."), (*self.parameters, self.result)
         for name, type in zip((*parameter_names(underlying.__code__), "return"), types, strict=True):
-            if not is_register(type) or (is_llvm and type in (INT16, UINT16, FLOAT16, BFLOAT16)):
+            if (
+                not isinstance(type, Number)
+                or not is_register(type)
+                or (is_llvm and type in (INT16, UINT16, FLOAT16, BFLOAT16))
+            ):
                 widths = "32 or 64" if is_llvm else "16, 32 or 64"
                 raise TypeError(f"{self.__qualname__}, {name}: {type} is not a number of {widths} bits")
-        if not is_llvm and (reason := wrong_operand(instruction, 1, len(self.parameters))):
+        if not is_llvm and (reason := wrong_operand(instruction, range(1), 1 + len(self.parameters))):
             raise ValueError(f"the instruction of {self.__qualname__} {reason}")
 
     @property
     def typed(self) -> Typed:
         """Infers the result of a call."""
         number = self.result
-        return Typed(of_type(number), tuple(enumerate(self.parameters)), (self.instruction, (number,), False))
+        return Typed(of_type(number), tuple(enumerate(self.parameters)), (self.instruction, (number,), 0, False))
 
     def __repr__(self) -> str:
         return f"<instruction {self.instruction}>"

@@ -54,6 +54,32 @@ def _unpacked(build: Lowering, words: Sequence[Value], whole: Type) -> Iterator[
         yield from_bits(build, build.convert(part, Number(NumberKind.UINT, type.bits)), type)
 
 
+def to_word(build: Lowering, type: Vector, tree: Tree) -> Value:
+    """Packs a vector of 4 or 8 bytes into one integer, which is how GPUs hold it."""
+    word, parts = _word_of(type), [to_bits(build, part) for part in flatten(tree)]
+    if len(parts) == 1:
+        return build.convert(parts[0], word)
+    return build.op(ops.BITS, word, build.op(ops.MAKE, _vector_of_bits(type), *parts))
+
+
+def from_word(build: Lowering, word: Value, type: Vector) -> Tree:
+    """The inverse of `to_word`."""
+    if type.size == 1:
+        return (from_bits(build, word, type.dtype),)
+    whole = _vector_of_bits(type)
+    bits = build.op(ops.BITS, whole, word)
+    parts = (build.op(ops.FIELD, whole.dtype, bits, index=i) for i in range(type.size))
+    return tuple([from_bits(build, part, type.dtype) for part in parts])
+
+
+def _word_of(type: Vector) -> Number:
+    return Number(NumberKind.UINT, size_of(type) * 8)
+
+
+def _vector_of_bits(type: Vector) -> Vector:
+    return Vector(Number(NumberKind.UINT, type.dtype.bits), type.size)
+
+
 def to_bits(build: Lowering, value: Value) -> Value:
     """A number's bits as an unsigned integer of its size."""
     assert isinstance(value.type, Number)
@@ -83,15 +109,17 @@ def _infer(arguments: Sequence[Known]) -> Typed:
     target = type_argument(dtype, "the dtype of view")
     assert isinstance(value.type, (Number, Vector))
     if not isinstance(target, (Number, Vector)) or size_of(target) != size_of(value.type):
-        raise CompileError(
-            f"{value.type} cannot be viewed as {target}: their sizes differ", help="convert it: x.astype(T, copy=False)"
-        )
+        is_number = isinstance(value.type, Number) and isinstance(target, Number)
+        help = "convert it: x.astype(T, copy=False)" if is_number else f"name a type of {size_of(value.type)} bytes"
+        raise CompileError(f"{value.type} cannot be viewed as {target}: their sizes differ", help=help)
     return Typed(of_type(target), ((0, value.type),), (value.type,))
 
 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    (source,) = typed.settings
-    return unpack(build, pack(build, source, operands[0]), typed.result.type)
+    (source,), target, (tree,) = typed.settings, typed.result.type, operands
+    fits = size_of(source) in (4, 8)
+    words = [to_word(build, source, tree)] if fits and isinstance(source, Vector) else pack(build, source, tree)
+    return from_word(build, words[0], target) if fits and isinstance(target, Vector) else unpack(build, words, target)
 
 
 ROWS = entered(Intrinsic(reinterpret, "reinterpret", _infer, _lower))

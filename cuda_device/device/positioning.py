@@ -24,11 +24,11 @@ from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import Known, between, of_type
-from cuda_device.types.model import INT32, UINT32, Array, Number, Space, Tuple, Vector
+from cuda_device.types.model import INT32, UINT32, Array, Number, Ref, Space, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
 if TYPE_CHECKING:
-    from cuda_device.device.lowering import ArrayTree, Lowering, Tree
+    from cuda_device.device.lowering import Lowering, Tree
     from cuda_device.ir.nodes import Value
 
 AXES = "xyz"
@@ -151,10 +151,11 @@ block_rank: np.int32 = device_value(
 def cluster_shared(array: Any, rank: Any) -> Any:
     """Returns the shared array of another block of the cluster that corresponds to `array`: PTX's `mapa`.
 
-    `rank` is the `block_rank` of that block, an integer. Call `cluster_sync` before the first access, so that the other block
-    has started, and after the last one, so that it has not yet ended. All atomics on such an array need the scope "device",
-    including those of the block that owns it. The race detector treats the two arrays as different memory. Device code only,
-    for sm_90 and later. Raises `CompileError` if `array` is not a shared array. Checked mode reports a rank that no block has.
+    `array` may also be an element with atomic members, as in `locks[i]`; the result is that of the other block. `rank` is the
+    `block_rank` of that block, an integer. Call `cluster_sync` before the first access, so that the other block has started, and
+    after the last one, so that it has not yet ended. All atomics on such an array need the scope "device", including those of the
+    block that owns it. The race detector treats the two arrays as different memory. Device code only, for sm_90 and later. Raises
+    `CompileError` if `array` is not a shared array. Checked mode reports a rank that no block has.
     """
     raise DeviceOnlyError.of("cluster_shared")
 
@@ -162,7 +163,7 @@ def cluster_shared(array: Any, rank: Any) -> Any:
 def _infer_shared(arguments: Sequence[Known]) -> Typed:
     known, rank = arguments
     array = known.type
-    if not isinstance(array, Array) or array.space is not Space.SHARED:
+    if not isinstance(array, (Array, Ref)) or array.space is not Space.SHARED:
         raise CompileError(f"cluster_shared takes a shared array, not {known}", help="pass what shared_array returned")
     if not isinstance(rank.type, Number) or not rank.type.is_integer:
         raise CompileError(
@@ -171,7 +172,7 @@ def _infer_shared(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(replace(array, space=Space.GENERIC)), ((0, array), (1, INT32)))
 
 
-def _lower_shared(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
+def _lower_shared(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
     array, rank = operands
     if build.checked:
         count = build.number(UINT32, 1)
@@ -185,9 +186,10 @@ def _lower_shared(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
             count,
             help="take the rank modulo the number of blocks of a cluster",
         )
-    data = build.op(ops.IN_CLUSTER, replace(array.data.type, space=Space.GENERIC), array.data, rank)
-    moved: ArrayTree = replace(array, data=data)
-    return moved
+    is_element = isinstance(typed.result.type, Ref)
+    data = array if is_element else array.data
+    moved = build.op(ops.IN_CLUSTER, replace(data.type, space=Space.GENERIC), data, rank)
+    return moved if is_element else replace(array, data=moved)
 
 
 _of_clusters = partial(needing, sm90, "synchronise the blocks through global memory on other targets")

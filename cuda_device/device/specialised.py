@@ -38,7 +38,7 @@ def specialised(
         def infer(arguments: Sequence[Known]) -> Typed:
             return Typed(constant(None), instead=choose(*arguments))
 
-        row = Intrinsic(entity, entity.__name__, infer, _never)
+        row = Intrinsic(entity, entity.__qualname__.rpartition("<locals>.")[2], infer, _never)
         entered(row if since is None else needing(since, otherwise, row))
         return choose
 

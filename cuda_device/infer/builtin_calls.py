@@ -392,11 +392,13 @@ def _ptx(
     template: Cell,
     /,
     *operands: Cell,
+    inout: Cell | None = None,
     result: Cell | None = None,
     host: Cell | None = None,
     volatile: Cell | None = None,
 ) -> Cell:
     """Inline PTX, for which the CPU calls the `host` function."""
+    changed = [] if inout is None or inout.known.value is None else [frame.scalar(inout)]
     operands = tuple(map(frame.scalar, operands))
     text = constant_of(template.known, "the template of ptx")
     of_result, changes = (
@@ -405,15 +407,18 @@ def _ptx(
     )
     if not isinstance(text, str):
         raise CompileError(f"the template of ptx must be a string, not {text!r}", help="write it in quotes")
-    typed = inline_ptx.typed(text, [cell.known for cell in operands], of_result, bool(changes))
+    first = changed[0].known if changed else None
+    typed = inline_ptx.typed(text, first, [cell.known for cell in operands], of_result, bool(changes))
     if not frame.program.on_cpu:
-        return frame.intrinsic(inline_ptx.ROW, typed, operands)
+        return frame.intrinsic(inline_ptx.ROW, typed, [*changed, *operands])
     if host is None or host.known.value is None:
         raise CompileError(
             "this ptx has no host function for the CPU stream to call",
             help="write host=…, a function in Python that computes the same from the same operands",
         )
-    return converted(frame, frame.call(host, operands, {}), typed.result.type, "the result of the host function")
+    return converted(
+        frame, frame.call(host, [*changed, *operands], {}), typed.result.type, "the result of the host function"
+    )
 
 
 def _binary(sign: str, frame: Frame, a: Cell, b: Cell, /) -> Cell:

@@ -188,7 +188,7 @@ OR = OpDef("or", D, 2, 1, "Bitwise or of integers or bools. `early`: see `cpu/ea
 XOR = OpDef("xor", D, 2, 1, "Bitwise exclusive or of integers or bools.")
 SHL = OpDef("shl", D, 2, 1, "Left shift; the count is below the width.")
 SHR = OpDef("shr", D, 2, 1, "Right shift, arithmetic if signed; the count is below the width.")
-BITS = OpDef("bits", D, 1, 1, "The bits of a number as another number of the same size.")
+BITS = OpDef("bits", D, 1, 1, "The bits of a number or vector as another one of the same size.")
 _BITWISE_DOC = "A `function` of an integer's bits: `ctpop`, `ctlz`, `cttz` or `bitreverse`, as in LLVM."
 BITWISE = OpDef("bitwise", D, 1, 1, _BITWISE_DOC, ("function",))
 NEG = OpDef("neg", D, 1, 1, "Negation of a float.")
@@ -197,11 +197,12 @@ _SELECT_DOC = "The second operand if the first is true, otherwise the third; `ex
 SELECT = OpDef("select", D, 3, 1, _SELECT_DOC, optional=("extreme",))
 MATH = OpDef("math", D, MANY, 1, "A row of `device/numeric`, in the precision of its operands.", ("function",))
 _MACHINE_DOC = (
-    "One `instruction` of a GPU: an intrinsic of LLVM, or PTX with `$0`, … for the results and then the operands."
+    "One `instruction` of a GPU: an intrinsic of LLVM, or PTX with `$0`, … for the results and then the operands. The "
+    "last `tied` operands are in the registers of the first results."
 )
-MACHINE = OpDef("machine", D, MANY, MANY, _MACHINE_DOC, ("instruction",))
+MACHINE = OpDef("machine", D, MANY, MANY, _MACHINE_DOC, ("instruction",), optional=("tied",))
 _PTX_DOC = "Inline PTX of the program, as for `machine`, with any effect; references among the operands are addresses."
-PTX = OpDef("ptx", D, MANY, MANY, _PTX_DOC, ("instruction",), _FOREIGN)
+PTX = OpDef("ptx", D, MANY, MANY, _PTX_DOC, ("instruction",), _FOREIGN, optional=("tied",))
 _ELEMENT_DOC = "The reference `index` elements behind a reference, perhaps `outside` the array."
 ELEMENT = OpDef("element", _TD, 2, 1, _ELEMENT_DOC, optional=("outside",))
 BYTES = OpDef("bytes", D, 2, 1, "The reference a number of bytes behind a reference, perhaps to another type.")
@@ -265,8 +266,9 @@ _REPORT_DOC = (
     "Reports an error of this thread to the host, perhaps with two int64; the first report of a launch counts."
 )
 REPORT = OpDef("report", D, MANY, 0, _REPORT_DOC, ("status", "message"), Effect.WRITES, optional=("place", "help"))
-# The first operand is a reference or a mask of lanes; a second one says whether an access wrote.
-_TRACED = ("memory", "scope", "place")
+# The first operand is a reference, a mask of lanes or a number of groups; a second one says whether an access wrote, or how many
+# bytes a copy reads. The attributes after `place` are those of asynchronous copies (`device/copies`).
+_TRACED = ("memory", "scope", "place", "kind", "proxy", "quiet", "read", "open")
 TRACE = OpDef(
     "trace", D, MANY, 0, "Records an `event` for the race detector.", ("event",), Effect.WRITES, optional=_TRACED
 )

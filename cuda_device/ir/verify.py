@@ -20,6 +20,7 @@ from cuda_device.ir.dominance import Definitions, dominates, dominators
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
+from cuda_device.types.layout import size_of
 from cuda_device.types.model import (
     BOOL,
     FLOAT64,
@@ -33,6 +34,7 @@ from cuda_device.types.model import (
     Ref,
     Tuple,
     Type,
+    Vector,
 )
 
 Complaint = tuple[Op | None, str]
@@ -227,7 +229,9 @@ _WORDS = (UINT32, UINT64)
 
 
 def _is_same_size(a: Type | None, b: Type | None) -> bool:
-    return isinstance(a, Number) and isinstance(b, Number) and a.bits == b.bits and BOOL not in (a, b)
+    if not isinstance(a, (Number, Vector)) or not isinstance(b, (Number, Vector)):
+        return False
+    return BOOL not in (a, b) and size_of(a) == size_of(b)
 
 
 def _meets(op: Op) -> bool:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cuda_device.errors import ArgumentError
-from cuda_device.types.host import dtype_of_type, host_type_of, members_of, number_of
+from cuda_device.types.host import dtype_of_type, element_of, host_type_of, members_of, number_of
+from cuda_device.types.layout import size_of
 from cuda_device.types.model import (
     FIXED_NUMBERS,
     UINT32,
@@ -143,6 +144,14 @@ class VectorValue:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(str(item) for item in self._items)})"
+
+    def view(self, dtype: Any) -> Any:
+        """The bits of this vector as a number or vector of the same size: `float16x2(1, 2).view(uint32)`."""
+        target = element_of(dtype)
+        if not isinstance(target, (Number, Vector)) or size_of(target) != size_of(self.model):
+            raise TypeError(f"{type(self).__name__} cannot be viewed as {target}: their sizes differ")
+        bits = b"".join(item.tobytes() for item in self._items)
+        return value_of(target, np.frombuffer(bits, dtype_of_type(target))[0])
 
     def __replace__(self, /, **changes: Any) -> Any:
         return replaced(self, "xyzw"[: len(self)], changes)

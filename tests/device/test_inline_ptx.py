@@ -58,6 +58,13 @@ TYPES = {
     "b16": (np.int16, np.uint16, np.float16, ml_dtypes.bfloat16), "b32": (np.int32, np.uint32, np.float32),
     "b64": (np.int64, np.uint64, np.float64),
 }  # fmt: skip
+VECTORS = {
+    "b32": (
+        device.int8x4, device.float8e4m3x4, device.uint16x2, device.float16x2, device.bfloat16x2, device.int32x1,
+        device.float32x1,
+    ),
+    "b64": (device.int16x4, device.float16x4, device.bfloat16x4, device.uint32x2, device.float32x2, device.float64x1),
+}  # fmt: skip
 
 
 def mover(word, dtype):
@@ -81,6 +88,75 @@ def test_a_gpu_has_registers_for_each_type(word, dtype):
     assert len(re.findall(rf"mov\.{word} (%\w+), (%\w+);", ptx_of(mover(word, dtype), x, x))) >= 1
 
 
+@pytest.mark.parametrize(("word", "dtype"), [(word, dtype) for word in VECTORS for dtype in VECTORS[word]])
+def test_registers_hold_vectors(stream, word, dtype):
+    x = np.random.default_rng(5).integers(0, 100, 256, np.uint8).view(device.numpy_dtype(dtype))
+    kernel = mover(word, dtype)
+    out = stream.run(kernel, x, np.zeros(32, x.dtype), block=32)[-1]
+    assert np.array_equal(out.view(np.uint8), x[:32].view(np.uint8))
+    assert len(re.findall(rf"mov\.{word} (%r{'d' * (word == 'b64')}\d+), (%rd?\d+);", ptx_of(kernel, x, x))) >= 1
+
+
+@device.func
+def step(state, scale, word):
+    """Three registers that change, a result, and two operands."""
+    return device.ptx(
+        "fma.rn.f32 $0, $4, $4, $0;\nadd.f16x2 $1, $1, $5;\nxor.b64 $2, $2, -1;\nadd.u32 $3, $5, 1;",
+        scale,
+        word,
+        inout=state,
+        result=device.uint32,
+        host=changed,
+    )
+
+
+def changed(state, scale, word):
+    total, pair, bits = state
+    return (total + scale * scale, pair + word, ~bits), word.view(device.uint32) + device.uint32(1)
+
+
+@device.kernel
+def steps(x, out, words):
+    i = device.tid(1)
+    state, last = (0.0, device.float16x2(1, 2), device.uint64(5)), device.uint32(0)
+    for j in range(3):
+        state, last = step(state, x[i] + j, device.float16x2(j, 0.5))
+    out[i] = state[0] + float(state[1].x) + float(state[1].y)
+    words[i] = state[2] ^ device.uint64(last)
+
+
+def test_registers_change_in_place(stream):
+    x = np.arange(32, dtype=np.float32)
+    _, out, words = stream.run(steps, x, np.zeros(32, np.float32), np.zeros(32, np.uint64), block=32)
+    assert (out == x**2 + (x + 1) ** 2 + (x + 2) ** 2 + (1 + 3) + (2 + 1.5)).all()
+    last = int(np.array([2, 0.5], np.float16).view(np.uint32)[0]) + 1
+    assert (words == (~np.uint64(5) ^ np.uint64(last))).all()
+    state = (np.float32(1), device.float16x2(1, 2), np.uint64(5))
+    (total, pair, bits), _ = step(state, np.float32(3), device.float16x2(1, 1))
+    assert (total, pair, bits) == (10, device.float16x2(2, 3), ~np.uint64(5))
+    assert (type(total), type(pair), type(bits)) == (np.float32, device.float16x2, np.uint64)
+
+
+COUNT = 128
+
+
+@device.kernel
+def accumulates(x, out, n):
+    sums = (0.0,) * COUNT
+    for i in range(n):
+        sums = device.ptx(f"fma.rn.f32 $0, ${COUNT}, ${COUNT}, $0; fma.rn.f32 $127, $1, $2, $127;", x[i], inout=sums)
+    sums = device.ptx("// fence", inout=sums)
+    out[0] = device.ptx("neg.f32 $0, $0;", inout=sums[127])
+
+
+def test_registers_that_change_are_not_copied():
+    text = ptx_of(accumulates, np.zeros(4, np.float32), np.zeros(4, np.float32), int)
+    loop = text[text.index("$L__BB0_2:") : text.index("$L__BB0_3:")]
+    assert re.search(r"fma\.rn\.f32 (%r\d+), (%r\d+), \2, \1; fma\.rn\.f32 (%r\d+), %r\d+, %r\d+, \3;", loop)
+    assert loop.count("mov.") == 0
+    assert re.search(r"neg\.f32 (%r\d+), \1;", text)
+
+
 @device.kernel
 def exchanges(x, out):
     tile = device.shared_array(64, device.float32)
@@ -98,6 +174,42 @@ def test_arrays_are_addresses(stream):
     x, out = np.arange(64, dtype=np.float32), stream.empty(64)
     stream.launch(exchanges, stream.array(x), out, grid=1, block=64)
     assert (stream.numpy(out) == x[::-1]).all()
+
+
+@device.struct
+class Counter:
+    first: device.float32
+    count: device.Atomic(device.uint32)
+
+
+def increase(count, n):
+    count.add(device.uint32(n))
+
+
+POINTER = device.pointer(device.float32)
+
+
+@device.kernel
+def counts(p: POINTER, out):
+    counters = device.shared_array(2, Counter)
+    i = device.tid(1)
+    if i == 0:
+        counters[1].count.store(device.uint32(1))
+        counters[1].first = 0.5
+    device.syncthreads()
+    counter = counters[1]
+    device.ptx("red.shared.add.u32 [$0], $1;", counter.count, 3, host=increase)
+    device.syncthreads()
+    first = device.ptx("ld.shared.f32 $0, [$1];", counter, result=device.float32, host=lambda c: c.first)
+    beyond = device.ptx("add.u64 $0, $1, 8;", p, result=POINTER, host=lambda p: p + 2)
+    value = device.ptx("ld.f32 $0, [$1 + 4];", beyond, result=device.float32, host=lambda p: p[1])
+    out[i] = first + value + beyond[i] + float(counter.count.load())
+
+
+def test_pointers_and_references_are_addresses(stream):
+    x = np.arange(66, dtype=np.float32)
+    out = stream.run(counts, x, np.zeros(64, np.float32), block=64)[-1]
+    assert (out == 0.5 + x[3] + x[2:] + (1 + 3 * 64)).all()
 
 
 @device.kernel
@@ -133,6 +245,7 @@ def test_what_is_volatile_stays():
 
 def wrong(source):
     space = {"device": device}
+    source = source.replace("P,", "x.pointer(0),").replace("R,", "device.atomic_ref(x, 0),")
     exec(f"def kernel(x):\n    i = device.tid(1)\n    {source}\n", space)
     return device.kernel(space["kernel"])
 
@@ -152,6 +265,14 @@ def wrong(source):
         ("device.ptx('exit;', (1, 2))", "registers hold numbers of 16, 32 or 64 bits"),
         ("device.ptx('exit;', volatile=False)", "ptx without a result does nothing"),
         ("device.ptx('ld.f32 $0, [$1];', x, result=device.float32, volatile=False)", "an array, which is memory"),
+        ("device.ptx('exit;', device.float32x4(1, 2, 3, 4))", "the operand 0 of ptx is vector<float32, 4>"),
+        ("device.ptx('exit;', i, inout=[1.0])", "the inout of ptx is a list"),
+        ("device.ptx('exit;', inout=(1.0, device.int8(2)))", "the inout[1] of ptx is int8 2"),
+        ("device.ptx('exit;', inout=(x,))", "the inout[0] of ptx is array"),
+        ("device.ptx('mov.u32 $3, 1;', i, inout=(1.0, 2.0))", "has $3, but there are 3 results and operands"),
+        ("device.ptx('mov.u32 $0, 1;', inout=i, result=device.int32)", "does not set its result $1"),
+        ("device.ptx('mov.u64 $0, $1;', P, result=device.uint64, volatile=False)", "a pointer, which is memory"),
+        ("device.ptx('mov.u64 $0, $1;', R, result=device.uint64, volatile=False)", "a reference, which is memory"),
         ("device.ptx('exit;', memory=True)", "ptx: got an unexpected keyword argument 'memory'"),
         ("device.ptx()", "ptx: missing a required argument: 'template'"),
         ("device.ptx(5)", "the template of ptx must be a string, not 5"),

@@ -15,7 +15,8 @@ import cuda_device as device
 from cuda_device import float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
 
 NAMES = [name for name in dir(device) if re.fullmatch(r"[a-z]+\d+(e\dm\d)?x[1-4]", name)]
-EACH = pytest.mark.parametrize("cls", [getattr(device, name) for name in NAMES], ids=NAMES)
+VECTORS = [getattr(device, name) for name in NAMES]
+EACH = pytest.mark.parametrize("cls", VECTORS, ids=NAMES)
 
 
 # On the host
@@ -225,3 +226,43 @@ def test_help_names_the_elements():
     assert list(inspect.signature(device.float32x2).parameters) == ["x", "y"]
     assert all(each.annotation is np.float32 for each in inspect.signature(device.float32x4).parameters.values())
     assert list(inspect.signature(device.Dim3).parameters) == ["x", "y", "z"]
+
+
+def bytes_of(value):
+    return b"".join(item.tobytes() for item in (value if isinstance(value, tuple(VECTORS)) else [value]))
+
+
+def viewer(target, back):
+    @device.kernel
+    def k(x, y, out):
+        i = device.tid(1)
+        y[i] = x[i].view(target)
+        out[i] = x[i].view(target).view(back)
+
+    return k
+
+
+@EACH
+def test_a_view_has_the_bits_of_the_vector(cls, stream):
+    dtype = device.numpy_dtype(cls)
+    x = np.random.default_rng(1).integers(0, 100, 32 * dtype.itemsize, np.uint8).view(dtype)
+    targets = {1: [np.uint8], 2: [np.int16], 3: [device.uint8x3], 4: [np.uint32, device.int8x4, device.bfloat16x2]}
+    targets |= {6: [device.float16x3], 8: [np.float64, device.uint16x4, np.complex64, device.int32x2]}
+    for target in targets.get(dtype.itemsize, [cls]):
+        y = np.zeros(32, device.numpy_dtype(target))
+        _, viewed, back = stream.run(viewer(target, cls), x, y, np.zeros(32, dtype), block=32)
+        assert viewed.tobytes() == back.tobytes() == x.tobytes()
+    vector = cls(*[3, 1, 4, 1][: cls.model.size])
+    for target in targets.get(dtype.itemsize, ()):
+        view = vector.view(target)
+        assert isinstance(view, target)
+        assert bytes_of(view) == bytes_of(vector)
+
+
+def test_a_view_has_the_size_of_the_vector():
+    with pytest.raises(TypeError, match="float32x2 cannot be viewed as uint32: their sizes differ"):
+        float32x2(1, 2).view(np.uint32)
+    message = re.escape("vector<float32, 2> cannot be viewed as uint32: their sizes differ")
+    with pytest.raises(device.CompileError, match=message) as caught:
+        device.compile(viewer(np.uint32, float32x2), *[np.zeros(2, device.numpy_dtype(float32x2))] * 3)
+    assert "8 bytes" in caught.value.help

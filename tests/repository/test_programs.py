@@ -18,8 +18,13 @@ programs = importlib.import_module("programs")
 
 
 @pytest.fixture
-def poisoned(stream, monkeypatch):
-    """Programs get memory full of poison, and their launches wait, so that errors appear where they belong."""
+def poisoned(stream, name, monkeypatch):
+    """Programs get memory full of poison, and their launches wait, so that errors appear where they belong.
+
+    The program is loaded first, with the plugins that it uses, which keep the `launch` that they import.
+    """
+    pytest.importorskip("scipy")
+    programs.load(name)
 
     def empty(shape, dtype=np.float32, *, stream):
         return device.array(poison(shape, np.dtype(dtype)), stream=stream)
@@ -40,7 +45,6 @@ def poisoned(stream, monkeypatch):
 @pytest.mark.filterwarnings("error::cuda_device.PrecisionWarning")
 @pytest.mark.parametrize("name", programs.NAMES)
 def test_programs(poisoned, name):
-    pytest.importorskip("scipy")
     program = programs.load(name)
     if hasattr(program, "CLUSTER") and poisoned.emulated:
         pytest.skip("no clusters")

@@ -135,6 +135,13 @@ def test_python_objects(stream, obj, dtype, elements):
     np.testing.assert_array_equal(made.numpy(), elements)
 
 
+def test_records_keep_the_titles_of_their_members(stream):
+    source = np.array([(1, 2.5), (3, 4.5)], [(("a number", "a"), "i4"), (("another", "b"), "f8")])
+    made = device.array(source, stream=stream)
+    assert made.dtype == made.copy().dtype == made.numpy().dtype == source.dtype
+    assert np.array_equal(made.numpy()["another"], source["b"])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, "int8", np.dtype("u4"), float, int, bool, device.float32])
 def test_dtypes_are_converted(stream, dtype):
     made = device.array([0, 1, 2], dtype, stream=stream)

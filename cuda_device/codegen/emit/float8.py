@@ -27,6 +27,12 @@ def _bits(value: float) -> int:
     return int(np.float32(value).view(np.uint32))
 
 
+def _first_beyond(value: float) -> int:
+    """The bits of the least float32 that is larger than `value`, which may need a float64."""
+    # The conversion back matters: NumPy compares a float32 with a float in float32.
+    return _bits(value) + (float(np.float32(value)) <= value)
+
+
 def _with(build: Lowering, code: ops.OpDef, value: Value, number: int) -> Value:
     """An operation on a uint32 and a constant."""
     return build.binary(code, value, build.number(UINT32, number))
@@ -64,7 +70,7 @@ def rounded(build: Lowering, value: Value, target: Number, has_instructions: boo
     bits = build.op(ops.BITS, UINT32, value)
     size = _with(build, ops.AND, bits, 0x7FFFFFFF)
     finite = (_rounded_at_once if has_instructions else _rounded)(build, size, target)
-    too_large = _at_least(build, size, _bits(division.last) + int(np.float32(division.last) <= division.last))
+    too_large = _at_least(build, size, _first_beyond(division.last))
     limited = build.select(too_large, build.number(UINT32, division.overflow), finite)
     is_nan = _at_least(build, size, _INFINITY + 1)
     magnitude = build.select(is_nan, build.number(UINT32, division.nan), limited)

@@ -112,7 +112,10 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
     struct = _struct_of(owner)
     if struct is None:
         return frame.call(frame.literal(getattr(interface_of(owner.known.type), name)), [owner, *positional], named)
-    return frame.program.call(frame, getattr(struct.host, name), [owner, *positional], named)
+    function = getattr(struct.host, name)
+    if frame.program.row(function) is not None:
+        return frame.call(frame.literal(function), [owner, *positional], named)
+    return frame.program.call(frame, function, [owner, *positional], named)
 
 
 def _truth(frame: Frame, cell: Cell[Struct]) -> Cell:
@@ -135,8 +138,15 @@ def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Seque
 
 
 def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
+    """`s[i] = v`: calls the struct's `__setitem__`, or assigns to the member of that name."""
     struct = _struct_of(owner)
-    name = _named(struct, index.known.value) if struct is not None else None
+    if struct is None:
+        return None
+    method = frame.method_of(struct, "__setitem__")
+    if method is not None:
+        frame.run(method, owner, index, value)
+        return ()
+    name = _named(struct, index.known.value)
     return None if name is None else _setattr(frame, op, owner, name, value)
 
 

@@ -8,18 +8,25 @@ a[i].x = 1            writes x there, in memory
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
+from cuda_device.lazy_imports import import_lazily
 from cuda_device.library import prelude
 from cuda_device.types.host import host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import placement
 from cuda_device.types.model import Number, NumberKind, Vector
 from cuda_device.types.vector_classes import AXES
+
+if TYPE_CHECKING:
+    from cuda_device.device import packing
+else:
+    import_lazily(globals(), "cuda_device.device", "packing")
 
 
 def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
@@ -125,8 +132,9 @@ _METHODS: dict[str, Callable[..., Cell]] = {
     "__getitem__": lambda frame, owner, i, /: _getitem(frame, Op(ops.PY_GETITEM), owner, i),
     "__len__": lambda _, owner, /: Cell(constant(owner.type.size)),
     "__setitem__": lambda frame, owner, i, val, /: _with_element(frame, owner, owner.type, i, val),
+    "view": lambda frame, owner, dtype: frame.call(frame.literal(packing.reinterpret), [owner, dtype], {}),
 }
-"""`v.__setitem__(i, a)` returns a copy with one element changed."""
+"""`v.__setitem__(i, a)` returns a copy with one element changed, and `v.view(T)` the bits of the vector as another type."""
 
 
 KIND = Kind(

@@ -147,8 +147,10 @@ class DeviceArray:
         self.join_producer()
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
-                return download(self._view, self._stream.handle)
-        return numpy_over(self._view).copy()
+                elements = download(self._view, self._stream.handle)
+        else:
+            elements = numpy_over(self._view).copy()
+        return elements.astype(self._dtype, copy=False)  # only the titles of members can differ
 
     def item(self) -> Any:
         """Returns the only element. Waits for the stream. Raises `ValueError` unless there is exactly one."""
@@ -539,7 +541,10 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None
         result = _new(elements.shape, elements.dtype, target, memory, zero=False)
         _store(elements, result)
     else:
-        result = _new(view.shape, dtype_of_type(view.element) if dtype is None else dtype, target, memory, zero=False)
+        if dtype is None:
+            is_record = isinstance(obj, np.ndarray) and obj.dtype.fields is not None  # whose dtype may have titles
+            dtype = obj.dtype if is_record else dtype_of_type(view.element)
+        result = _new(view.shape, dtype, target, memory, zero=False)
         _copy(view, result)
     return result
 
