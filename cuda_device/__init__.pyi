@@ -134,6 +134,7 @@ from cuda_device.errors import Error as Error
 from cuda_device.errors import GroupError as GroupError
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
+from cuda_device.errors import PerformanceWarning as PerformanceWarning
 from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
@@ -188,6 +189,10 @@ from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
+from cuda_device.plugins.tensor_cores.tma import tma_load as tma_load
+from cuda_device.plugins.tensor_cores.tma import tma_prefetch as tma_prefetch
+from cuda_device.plugins.tensor_cores.tma import tma_reduce as tma_reduce
+from cuda_device.plugins.tensor_cores.tma import tma_store as tma_store
 from cuda_device.plugins.tensor_cores.warp_matrices import mma_sync as mma_sync
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array

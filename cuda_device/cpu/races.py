@@ -187,6 +187,12 @@ class RaceDetector:
         if self.races:
             raise self._error()
 
+    def explain(self, error: KernelError) -> None:
+        """Adds the races before an error, which may be its cause, to the message."""
+        self._full()
+        if self.races:
+            error.args = (f"{error}\nbefore it, a {self._error()}",)
+
     def _full(self) -> None:
         # Nothing can be raised through machine code.
         log = self.log[0]
@@ -547,7 +553,11 @@ def watched(work: Work, execution: Execution) -> Callable[..., None]:
             region for name, argument in named for region in regions(name, argument.known.type, iter(argument.views))
         ]
         detector = RaceDetector(points, execution.shape.block, execution.shape.grid, memory)
-        execution(parameters, arguments, stopped, detector.address)
+        try:
+            execution(parameters, arguments, stopped, detector.address)
+        except KernelError as error:
+            detector.explain(error)
+            raise
         detector.finish()
 
     return launch

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, atomic_ref, ptx, sm90, uint32, uint64
+from cuda_device import CompileError, DeviceOnlyError, atomic_ref, provides, ptx, sm90, sm100, target, uint16, uint32, uint64
 from cuda_device.extend import Known, constant_of, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 from cuda_device.plugins.tensor_cores.swizzling import aligned
@@ -164,12 +164,18 @@ def _(dst: Known, src: Known, bar: Known) -> Callable[..., Any]:
     return _load
 
 
-_LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+_LOAD, _LOAD_NEWER = (
+    f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];" for space in ("cluster", "cta")
+)
+"""Before sm_100, PTX that old drivers read. On sm_120, only the newer form is one instruction."""
 _STORE = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;"
 
 
 def _load(dst: Any, src: Any, bar: Any) -> None:
-    ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    if target(provides(sm100)):
+        ptx(_LOAD_NEWER, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    else:
+        ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
 
 
 @specialised(bulk_store, since=sm90)
@@ -185,12 +191,13 @@ def _store(dst: Any, src: Any) -> None:
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element.is_float)  # type: ignore[union-attr]
+    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)  # type: ignore[arg-type]
 
 
 @functools.cache
-def _reducer(in_ptx: str, op: str, is_float: bool) -> Callable[..., Any]:
-    template, combine = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;", combiner(op, is_float)
+def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
+    template = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;"
+    combine = combiner(op, element)
 
     def reduce(dst: Any, src: Any, _: Any) -> None:
         ptx(template, dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
@@ -200,7 +207,7 @@ def _reducer(in_ptx: str, op: str, is_float: bool) -> Callable[..., Any]:
         begin_copy(KIND, proxy=True)
         target, source = dst.pointer(), src.pointer()
         for i in range(src.size):
-            combine(atomic_ref(target, i), source[i])
+            combine(target, i, source[i])
         end_copy()
 
     return reduce
@@ -289,11 +296,43 @@ def _copy(dst: Any, src: Any, nbytes: Any) -> None:
 
 
 @functools.cache
-def combiner(op: str, is_float: bool) -> Callable[[Any, Any], Any]:
-    """Returns the device function that combines an atomic with a value. `min` and `max` of floats ignore NaN."""
-    method = {"and": "and_", "or": "or_"}.get(op, f"nan{op}" if is_float and op != "add" else op)
+def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
+    """Returns the device function that combines, atomically, the element behind a pointer with a value."""
+    if element in _HALVES:
+        return _combiner_of_halves(op)
+    method = {"and": "and_", "or": "or_"}.get(op, op)
 
-    def combine(atomic: Any, value: Any) -> None:
-        getattr(atomic, method)(value, "relaxed", "device")
+    def combine(pointer: Any, i: Any, value: Any) -> None:
+        getattr(atomic_ref(pointer, i), method)(value, "relaxed", "device")
 
     return combine
+
+
+def _combiner_of_halves(op: str) -> Callable[[Any, Any, Any], None]:
+    """The same for floats of 16 bits, whose atomics are compared and swapped as integers."""
+    function = {"add": _sum, "min": _least, "max": _greatest}[op]
+
+    def combine(pointer: Any, i: Any, value: Any) -> None:
+        atomic = atomic_ref(pointer.cast(uint16), i)
+        bits = atomic.load("relaxed", "device")
+        while True:
+            seen = atomic.cas(bits, function(bits.view(value.dtype), value).view(uint16), "relaxed", "device")
+            if seen == bits:
+                break
+            bits = seen
+
+    return combine
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _least(a: Any, b: Any) -> Any:
+    """The smaller number; NaN is ignored."""
+    return b if a != a else a if b != b else min(a, b)  # noqa: PLR0124
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    """The larger number; NaN is ignored."""
+    return b if a != a else a if b != b else max(a, b)  # noqa: PLR0124
