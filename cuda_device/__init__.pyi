@@ -174,6 +174,8 @@ from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fe
 from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma as wgmma
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma_wait as wgmma_wait
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array

@@ -87,6 +87,7 @@ NAMES = {
     "plugins.saved.folders": "build",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
+    "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 
