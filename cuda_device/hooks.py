@@ -61,8 +61,14 @@ LIBRARIES = (
     "plugins.numba.compat",
     "plugins.numba.device_functions",
     "plugins.numba.xoroshiro",
+    "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
     "plugins.tensor_cores.swizzling",
+    "plugins.tensor_cores.box_copies",
+    "plugins.tensor_cores.tma",
+    "plugins.tensor_cores.fragments",
+    "plugins.tensor_cores.packed_elements",
+    "plugins.tensor_cores.warp_matrices",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -70,6 +76,7 @@ DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
+    "plugins.autotuning": "TunedFunction TunedKernel autotune",
     "plugins.benchmarking": "Timing benchmark",
     "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
@@ -85,9 +92,15 @@ NAMES = {
     "plugins.random": "Philox philox philox4x32 philox4x64",
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.tensor_cores.bulk_copies": "bulk_commit bulk_load bulk_reduce bulk_store bulk_wait",
+    "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
+    "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
     "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
+    "plugins.tensor_cores.fragments": "fragment_place",
+    "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
+    "plugins.tensor_cores.warp_matrices": "mma_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

@@ -136,10 +136,20 @@ def _numpy(type: str) -> tuple[Any, ...]:
     return (_NUMPY[element], (int(count),)) if count else (_NUMPY[element],)
 
 
-# What differs between the threads of a block. `lane` is the thread's number in its warp, which has `lanes` threads.
+# What differs between the threads of a block. `lane` is the thread's number in its warp, which has `lanes` threads. If the thread
+# is `quiet`, its loads and stores are no events, because it makes a copy whose reads are recorded as a whole.
 THREAD = Record(
     "%Thread",
-    {"index": INDEX, "linear": "i32", "lane": "i32", "lanes": "i32", "block": "ptr", "state": "ptr", "fuel": "i32"},
+    {
+        "index": INDEX,
+        "linear": "i32",
+        "lane": "i32",
+        "lanes": "i32",
+        "block": "ptr",
+        "state": "ptr",
+        "fuel": "i32",
+        "quiet": "i32",
+    },
 )
 
 # A warp, with an entry for each lane in each array. `words` say where the lanes wait. The others are the operands of a warp
@@ -239,6 +249,9 @@ LOG = Record(
 )
 # An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
 EVENT = Record("%Event", {"block": "i64", "thread": "i32", "place": "i32", "value": "i64", "done": "i64"})
+
+GENERIC, SKIPPED = 1, 2
+"""The flags of an event: its address may be in any memory; a quiet thread does not record it."""
 
 RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 

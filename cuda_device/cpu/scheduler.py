@@ -220,7 +220,7 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
         threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
         threads[linear].block = block
         threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
-        threads[linear].fuel = uint32(FUEL)
+        threads[linear].fuel, threads[linear].quiet = uint32(FUEL), uint32(0)
     return block
 
 
@@ -407,7 +407,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "settle": (settle, (INT64,)),
     "exchange": (exchange, (INT64, UINT32)),
     "keep": (meetings.keep, (INT64, *(type_of_hint(uint32x3),) * 2, UINT32, UINT32, INT64, INT64)),
-    "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
+    "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64, UINT32)),
 }
 
 

@@ -103,6 +103,16 @@ def of_capability(major: int, minor: int) -> Architecture:
     return parse(f"sm_{max(fitting)}")
 
 
+def of_gpu(major: int, minor: int) -> Architecture:
+    """The architecture with all features of a GPU of this compute capability, for code that runs on no other: sm_90a for 9.0.
+
+    The portable one if there is no such variant. Raises `ValueError` if there is none.
+    """
+    portable = of_capability(major, minor)
+    own = f"sm_{major}{minor}a"
+    return parse(own) if own in ARCHITECTURES else portable
+
+
 def latest(names: Iterable[str]) -> str:
     """The newest of some architectures, in its portable variant if it is among them: its PTX runs on all later GPUs."""
     return max(names, key=lambda name: (parse(name).number, not parse(name).variant))

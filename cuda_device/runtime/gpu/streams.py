@@ -146,11 +146,11 @@ class CpuEvent:
 class CpuStream(Stream):
     """A stream whose launches run on this machine's CPU and have finished when `launch` returns.
 
-    `target` is the GPU architecture that the kernels see, such as "sm_90". With `races`, each launch looks for data races.
+    `target` is the GPU architecture that the kernels see, such as "sm_90a". With `races`, each launch looks for data races.
     `schedule` selects the order in which blocks and warps run.
     """
 
-    target: str = "sm_90"
+    target: str = "sm_90a"
     races: bool = False
     schedule: int | None = None
 
@@ -383,7 +383,7 @@ def release_finished_everywhere(context: int) -> None:
             _release(retained, context)
 
 
-def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | None = None) -> CpuStream:
+def cpu_stream(*, target: str = "sm_90a", races: bool = False, schedule: int | None = None) -> CpuStream:
     """Returns a stream whose launches run on this machine's CPU; needs neither a GPU nor a driver.
 
     `target` is the GPU architecture that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access
