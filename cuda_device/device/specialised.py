@@ -14,7 +14,7 @@ from typing import Any
 
 from cuda_device.device.rows import Intrinsic, Typed, entered
 from cuda_device.device.target import SMSelector, needing
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import Known, Sealed, constant
 
 Choice = Callable[..., Callable[..., Any]]
 
@@ -26,6 +26,8 @@ def specialised(
     otherwise: str = "",
     options: bool = False,
     check: Callable[..., None] | None = None,
+    opens: bool = False,
+    seals: tuple[str, str] | None = None,
 ) -> Callable[[Choice], Choice]:
     """Makes device code call, in place of `entity`, the function that the decorated function returns.
 
@@ -40,6 +42,10 @@ def specialised(
     with `otherwise`, what to write there. `check(module, chosen, options)` is called once for each program with such calls, with
     its typed IR and the returned functions by the names that they have there. It raises `CompileError` if the calls do not fit
     together.
+
+    `seals` is for results that the program may pass on and not read yet: the tuple that the function returns is a sealed tuple,
+    which messages call by the first text, with the second one as their help. An entity with `opens` takes sealed tuples, and its
+    function gets them as tuples; `x.sealed` of a `Known` says whether it is one, and how many the program has sealed since.
     """
 
     def decorate(choose: Choice) -> Choice:
@@ -49,8 +55,8 @@ def specialised(
                 settings["options"] = operands.pop().value
             return Typed(constant(None), instead=choose(*operands, **settings))
 
-        name = entity.__qualname__.rpartition("<locals>.")[2]
-        row = Intrinsic(entity, name, infer, _never, asks_options=options, check=check)
+        name, meaning = entity.__qualname__.rpartition("<locals>.")[2], Sealed(*seals) if seals is not None else None
+        row = Intrinsic(entity, name, infer, _never, asks_options=options, check=check, opens=opens, seals=meaning)
         entered(row if since is None else needing(since, otherwise, row))
         return choose
 
