@@ -69,6 +69,8 @@ LIBRARIES = (
     "plugins.tensor_cores.fragments",
     "plugins.tensor_cores.packed_elements",
     "plugins.tensor_cores.warp_matrices",
+    "plugins.tensor_cores.emulated_products",
+    "plugins.tensor_cores.warpgroup_matrices",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 

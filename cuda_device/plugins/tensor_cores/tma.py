@@ -149,7 +149,9 @@ def _(dst: Known, map: Known, coords: Known, bar: Known, multicast: Known) -> Ca
     if multicast.constant and multicast.python is None:
         return _loader(boxes)
     if not model.is_index(multicast.type):
-        raise CompileError(f"multicast is a mask of the blocks of the cluster, not {multicast}", help="write 0b11, for example")
+        raise CompileError(
+            f"multicast is a mask of the blocks of the cluster, not {multicast}", help="write 0b11, for example"
+        )
     return _caster(boxes)
 
 
