@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.types.sealed import Sealed
 
 
 def ask(frame: Frame, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
@@ -20,17 +21,18 @@ def ask(frame: Frame, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
 
 
 def _dated(frame: Frame, cell: Cell) -> Cell:
-    sealed = cell.known.sealed
-    if sealed is None or cell.value not in frame.sealed_values:
+    sealed, values = cell.known.value, frame.sealed_values
+    if not isinstance(sealed, Sealed) or cell.value not in values:
         return cell
-    newer = len(frame.sealed_values) - 1 - frame.sealed_values.index(cell.value)
+    newer = len(values) - 1 - values.index(cell.value)
     return Cell(replace(cell.known, value=replace(sealed, newer=newer)), cell.value)
 
 
 def run(frame: Frame, row: Intrinsic, function: Callable[..., object], arguments: Sequence[Cell]) -> Cell:
     """Calls a function in place of an entity, which seals no tuple but its result."""
     if row.opens:
-        arguments = [cell if cell.known.sealed is None else frame.tuple(frame.fields(cell)) for cell in arguments]
+        sealed = [isinstance(cell.known.value, Sealed) for cell in arguments]
+        arguments = [frame.tuple(frame.fields(c)) if s else c for c, s in zip(arguments, sealed, strict=True)]
     sealed_values, frame.sealed_values = frame.sealed_values, []
     result = frame.run(function, *arguments)
     frame.sealed_values = sealed_values

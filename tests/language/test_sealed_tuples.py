@@ -32,7 +32,7 @@ def _(values, x):
 
 @extend.specialised(_finished, opens=True)
 def _(count, *values):
-    newer = [value.sealed.newer for value in values if value.sealed is not None]
+    newer = [getattr(value.value, "newer", None) for value in values]
     if any(each is not None and each < count.value for each in newer):
         raise CompileError(f"it is among the last {count.value}", help="write 0")
     return of_both

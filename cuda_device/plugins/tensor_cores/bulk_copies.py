@@ -34,7 +34,17 @@ from cuda_device import (
     uint32,
     uint64,
 )
-from cuda_device.extend import Known, constant_of, layout, model, specialised
+from cuda_device.extend import (
+    Known,
+    await_copies,
+    begin_copy,
+    commit_copies,
+    constant_of,
+    end_copy,
+    layout,
+    model,
+    specialised,
+)
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 from cuda_device.plugins.tensor_cores.swizzling import aligned
 
@@ -209,7 +219,7 @@ def _store(dst: Any, src: Any) -> None:
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)  # type: ignore[arg-type]
+    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
 
 
 @functools.cache
@@ -260,22 +270,6 @@ def _waiter(pending: int, read: bool) -> Callable[..., Any]:
 
 
 # The same on CPU streams: the copy is made at once
-
-
-def begin_copy(kind: str, proxy: bool = False) -> None:
-    """Begins a copy."""
-
-
-def end_copy() -> None:
-    """Ends a copy."""
-
-
-def commit_copies(kind: str) -> None:
-    """Makes a group."""
-
-
-def await_copies(kind: str, pending: int, read: bool) -> None:
-    """Waits for groups."""
 
 
 def _load_on_cpu(dst: Any, src: Any, nbytes: Any, bar: Any) -> None:

@@ -220,7 +220,7 @@ def _storer(boxes: Boxes) -> Callable[..., Any]:
 def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
     boxes = _check_stored("tma_reduce", map, coords, src)
     bulk_copies.check_reduction(op, boxes.element)
-    return _reducer(boxes, constant_of(op, "op"))  # type: ignore[arg-type]
+    return _reducer(boxes, constant_of(op, "op"))
 
 
 @functools.cache

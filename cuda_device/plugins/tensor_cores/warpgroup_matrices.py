@@ -78,9 +78,13 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     return _product(WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None))
 
 
+def _is_in_flight(known: Known) -> bool:
+    return hasattr(known.value, "newer")
+
+
 def _operand(known: Known, name: str) -> Tile:
     """The tile that an operand is. Raises `CompileError` if the hardware cannot read it."""
-    if known.sealed is not None:
+    if _is_in_flight(known):
         raise CompileError(f"{name} is an accumulator that `wgmma` may still be writing", help=_IN_FLIGHT[1])
     tile = tile_of(known, "wgmma")
     if not tile.pattern:
@@ -252,14 +256,14 @@ def _(pending: Known, *accs: Known) -> Callable[..., Any]:
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 8:
         raise CompileError(f"pending is {pending}, not an int from 0 to 7", help="write wgmma_wait(0, acc)")
     for acc in accs:
-        newer = None if acc.sealed is None else acc.sealed.newer
+        newer = getattr(acc.value, "newer", None)
         if newer is not None and newer < count:
             last = "the last product" if count == 1 else f"one of the last {count} products"
             raise CompileError(
                 f"this is the accumulator of {last}, for which wgmma_wait({count}) does not wait",
                 help=f"write wgmma_wait({newer}, …)",
             )
-        if not isinstance(acc.type, model.Tuple) and acc.sealed is None:
+        if not isinstance(acc.type, model.Tuple) and not _is_in_flight(acc):
             raise CompileError(f"wgmma_wait takes accumulators, not {acc}", help="name what wgmma has returned")
     return _wait(count, tuple(len(acc.items) for acc in accs))
 
