@@ -69,6 +69,8 @@ LIBRARIES = (
     "plugins.tensor_cores.fragments",
     "plugins.tensor_cores.packed_elements",
     "plugins.tensor_cores.warp_matrices",
+    "plugins.tensor_cores.emulated_products",
+    "plugins.tensor_cores.warpgroup_matrices",
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
     "plugins.tensor_cores.swizzling",
@@ -104,9 +106,6 @@ NAMES = {
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
     "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
-    "plugins.tensor_cores.fragments": "fragment_place",
-    "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
-    "plugins.tensor_cores.warp_matrices": "mma_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

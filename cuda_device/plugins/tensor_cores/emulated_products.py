@@ -16,7 +16,7 @@ KIND = "wgmma"
 
 
 @dataclass(frozen=True)
-class Product:
+class WarpgroupProduct:
     """The types of a call of `wgmma`, which determine its instructions."""
 
     a: Tile | None
@@ -51,7 +51,7 @@ class Product:
 
 
 @functools.cache
-def emulated(product: Product) -> Callable[..., Any]:
+def emulated(product: WarpgroupProduct) -> Callable[..., Any]:
     """Returns the device function for the operands of the instructions: the accumulators, if there are any, a, b, accumulate."""
     multiply, count, elements = _multiplier(product), product.registers, product.columns // 2
     accumulate, is_half = product.accumulate, product.result == model.FLOAT16
@@ -87,7 +87,7 @@ def emulated(product: Product) -> Callable[..., Any]:
     return start if product.starts else go_on
 
 
-def _multiplier(product: Product) -> Callable[[Any, Any], None]:
+def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
     """Returns the device function that adds products to the accumulators of a thread: two rows, two columns of every eight."""
     depth, columns, right = product.depth, product.columns, _reader(product.b)
     in_registers = product.a is None
@@ -172,7 +172,7 @@ def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
     return left
 
 
-def _from_registers(product: Product) -> Callable[[Any, Any], Any]:
+def _from_registers(product: WarpgroupProduct) -> Callable[[Any, Any], Any]:
     """Returns the device function that reads two elements of A, of which each lane of four has some in its registers."""
     element = product.b.element
     each, convert = 4 // layout.size_of(element), _operand(element)
