@@ -62,6 +62,12 @@ LIBRARIES = (
     "plugins.numba.device_functions",
     "plugins.numba.xoroshiro",
     "plugins.tensor_cores.box_copies",
+    "plugins.tensor_cores.tma",
+    "plugins.tensor_cores.fragments",
+    "plugins.tensor_cores.packed_elements",
+    "plugins.tensor_cores.warp_matrices",
+    "plugins.tensor_cores.emulated_products",
+    "plugins.tensor_cores.warpgroup_matrices",
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.fragments",
     "plugins.tensor_cores.mbarriers",
@@ -100,6 +106,8 @@ NAMES = {
     "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
     "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.warp_matrices": "mma_sync",
+    "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
+    "plugins.tensor_cores.swizzling": "rows swizzled",
     "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
