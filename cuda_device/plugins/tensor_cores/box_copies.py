@@ -41,7 +41,7 @@ def _row_of(boxes: Boxes) -> Callable[..., Any]:
             position = int64(place[axis]) + rest % box[axis]
             rest //= box[axis]
             start += position * map._strides[axis]
-            inside = inside and 0 <= position and position < map._lengths[axis]
+            inside = inside and position >= 0 and position < map._lengths[axis]
         low = min(max(-int64(place[last]), 0), width)
         high = min(max(map._lengths[last] - place[last], low), width) if inside else low
         return start, low, high
