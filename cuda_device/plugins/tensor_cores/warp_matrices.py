@@ -130,7 +130,7 @@ def _needing(product: Product, function: Callable[..., Any]) -> Callable[..., An
     def entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
         raise DeviceOnlyError.of("mma_sync")
 
-    entity.__name__ = str(product)
+    entity.__qualname__ = str(product)
     specialised(entity, since=product.since)(lambda *_: function)
 
     def checked(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
