@@ -131,8 +131,8 @@ def test_what_is_outside_is_filled_and_not_written(copies, coords, fill):
 
 
 TYPES = [
-    device.uint8, device.int8, device.float8e4m3, device.float8e5m2, device.uint16, device.int16, float16, bfloat16, device.uint32,
-    int32, float32, device.uint64, device.int64, device.float64,
+    device.uint8, device.int8, device.float8e4m3, device.float8e5m2, device.uint16, device.int16, float16, bfloat16,
+    device.uint32, int32, float32, device.uint64, device.int64, device.float64,
 ]  # fmt: skip
 
 
@@ -168,8 +168,8 @@ def test_panels(copies):
 
 REDUCTIONS = {
     "add": [int32, device.uint32, device.uint64, float16, bfloat16, float32],
-    **dict.fromkeys(["min", "max"], [int32, device.uint32, device.int64, device.uint64, float16, bfloat16]),
-    **dict.fromkeys(["and", "or", "xor"], [int32, device.uint32, device.int64, device.uint64]),
+    **dict.fromkeys(["min", "max"], (int32, device.uint32, device.int64, device.uint64, float16, bfloat16)),
+    **dict.fromkeys(["and", "or", "xor"], (int32, device.uint32, device.int64, device.uint64)),
 }
 
 
