@@ -190,6 +190,8 @@ from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
 from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma as wgmma
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma_wait as wgmma_wait
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
 from cuda_device.plugins.tensor_cores.tma import tma_load as tma_load

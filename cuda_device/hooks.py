@@ -105,6 +105,10 @@ NAMES = {
     "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
+    "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
+    "plugins.tensor_cores.fragments": "fragment_place",
+    "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
+    "plugins.tensor_cores.warp_matrices": "mma_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint64
-from cuda_device.extend import layout, model
-from cuda_device.plugins.tensor_cores.bulk_copies import KIND, begin_copy, combiner, end_copy
+from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
+from cuda_device.extend import begin_copy, end_copy, layout, model
+from cuda_device.plugins.tensor_cores.bulk_copies import KIND, UNIT, combiner
 from cuda_device.plugins.tensor_cores.mbarriers import complete_bytes
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
@@ -41,7 +41,7 @@ def _row_of(boxes: Boxes) -> Callable[..., Any]:
             position = int64(place[axis]) + rest % box[axis]
             rest //= box[axis]
             start += position * map._strides[axis]
-            inside = inside and 0 <= position and position < map._lengths[axis]
+            inside = inside and position >= 0 and position < map._lengths[axis]
         low = min(max(-int64(place[last]), 0), width)
         high = min(max(map._lengths[last] - place[last], low), width) if inside else low
         return start, low, high
@@ -70,32 +70,44 @@ def _as_is(bits: Any) -> Any:
 @functools.cache
 def _reader(boxes: Boxes) -> Callable[..., Any]:
     """Returns the device function that copies a box to the memory of a tile."""
-    row_of, count, width, mask = _row_of(boxes), _rows(boxes), boxes.box[-1], _mask(boxes)
-    word = _WORDS[layout.size_of(boxes.element)]
-    blank, form = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), _as_tf32 if boxes.is_tf32 else _as_is
+    row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
+    word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
+    blank, form = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), _as_tf32 if is_tf32 else _as_is
 
     def read(tile: Any, map: Any, place: Any) -> None:
         array, memory = map._data.cast(word), tile.pointer().cast(word)
         for row in range(count):
             start, low, high = row_of(map, place, row)
-            source, target = array + start, memory + row * width
-            for j in range(low):
-                target[j] = blank
-            for j in range(low, high):
-                target[j] = form(source[j])
-            for j in range(high, width):
-                target[j] = blank
-
-    def read_swizzled(tile: Any, map: Any, place: Any) -> None:
-        array, memory = map._data.cast(word), tile.pointer().cast(word)
-        for row in range(count):
-            start, low, high = row_of(map, place, row)
             source, first = array + start, row * width
-            for j in range(width):
-                i = first + j
-                memory[i ^ (i >> 3 & mask)] = form(source[j]) if low <= j and j < high else blank
+            if not is_tf32 and high - low == width and _are_aligned(source, memory):
+                _copy_to_tile(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+            else:
+                for j in range(width):
+                    i = first + j
+                    memory[i ^ (i >> 3 & mask)] = form(source[j]) if low <= j and j < high else blank
 
-    return read_swizzled if mask else read
+    return read
+
+
+def _are_aligned(a: Any, b: Any) -> Any:
+    """Whether two pointers are multiples of the size of a chunk."""
+    return (a.address | b.address) % UNIT == 0
+
+
+def _copy_to_tile(memory: Any, source: Any, first: Any, count: Any, mask: Any) -> None:
+    """Copies a row, whose first chunk is the one of this number in the tile, by chunks."""
+    chunks, whole = memory.cast(uint32x4), source.cast(uint32x4)
+    for j in range(count):
+        i = first + j
+        chunks[i ^ (i >> 3 & mask)] = whole[j]
+
+
+def _copy_from_tile(target: Any, memory: Any, first: Any, count: Any, mask: Any) -> None:
+    """The reverse of `_copy_to_tile`."""
+    chunks, whole = memory.cast(uint32x4), target.cast(uint32x4)
+    for j in range(count):
+        i = first + j
+        whole[j] = chunks[i ^ (i >> 3 & mask)]
 
 
 @functools.cache
@@ -131,31 +143,24 @@ def caster(boxes: Boxes) -> Callable[..., Any]:
 @functools.cache
 def storer(boxes: Boxes) -> Callable[..., Any]:
     """Returns the device function for a store."""
-    row_of, count, width, mask = _row_of(boxes), _rows(boxes), boxes.box[-1], _mask(boxes)
-    word = _WORDS[layout.size_of(boxes.element)]
+    row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
+    word, mask, chunks_of_row = _WORDS[size], _mask(boxes), width * size // UNIT
 
     def store(map: Any, tile: Any, *place: Any) -> None:
         array, memory = map._data.cast(word), tile.pointer().cast(word)
         begin_copy(KIND, proxy=True)
         for row in range(count):
             start, low, high = row_of(map, place, row)
-            target, source = array + start, memory + row * width
-            for j in range(low, high):
-                target[j] = source[j]
-        end_copy()
-
-    def store_swizzled(map: Any, tile: Any, *place: Any) -> None:
-        array, memory = map._data.cast(word), tile.pointer().cast(word)
-        begin_copy(KIND, proxy=True)
-        for row in range(count):
-            start, low, high = row_of(map, place, row)
             target, first = array + start, row * width
-            for j in range(low, high):
-                i = first + j
-                target[j] = memory[i ^ (i >> 3 & mask)]
+            if high - low == width and _are_aligned(target, memory):
+                _copy_from_tile(target, memory, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+            else:
+                for j in range(low, high):
+                    i = first + j
+                    target[j] = memory[i ^ (i >> 3 & mask)]
         end_copy()
 
-    return store_swizzled if mask else store
+    return store
 
 
 @functools.cache

@@ -21,8 +21,30 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, atomic_ref, provides, ptx, sm90, sm100, target, uint16, uint32, uint64
-from cuda_device.extend import Known, constant_of, layout, model, specialised
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    atomic_ref,
+    provides,
+    ptx,
+    sm90,
+    sm100,
+    target,
+    uint16,
+    uint32,
+    uint64,
+)
+from cuda_device.extend import (
+    Known,
+    await_copies,
+    begin_copy,
+    commit_copies,
+    constant_of,
+    end_copy,
+    layout,
+    model,
+    specialised,
+)
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 from cuda_device.plugins.tensor_cores.swizzling import aligned
 
@@ -86,7 +108,9 @@ def check_barrier(bar: Known, entity: str) -> None:
     """Refuses what is no barrier in the shared memory of the block."""
     type = bar.type
     if not isinstance(type, model.Ref) or getattr(type.pointee, "host", None) is not MBarrier:
-        raise CompileError(f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]")
+        raise CompileError(
+            f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]"
+        )
     if type.space is not model.Space.SHARED:
         raise CompileError(
             f"{entity} needs a barrier in the shared memory of the block, not {bar}",
@@ -134,7 +158,10 @@ def _array(known: Known, entity: str, in_shared: bool) -> model.Array:
 
 _ORDER = {
     "bulk_load": "write bulk_load(dst, src, bar), with dst in shared memory and src in global memory",
-    **{name: f"write {name}(dst, src), with dst in global memory and src in shared memory" for name in ("bulk_store", "bulk_reduce")},
+    **{
+        name: f"write {name}(dst, src), with dst in global memory and src in shared memory"
+        for name in ("bulk_store", "bulk_reduce")
+    },
 }
 
 
@@ -165,7 +192,8 @@ def _(dst: Known, src: Known, bar: Known) -> Callable[..., Any]:
 
 
 _LOAD, _LOAD_NEWER = (
-    f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];" for space in ("cluster", "cta")
+    f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+    for space in ("cluster", "cta")
 )
 """Before sm_100, PTX that old drivers read. On sm_120, only the newer form is one instruction."""
 _STORE = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;"
@@ -191,7 +219,7 @@ def _store(dst: Any, src: Any) -> None:
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)  # type: ignore[arg-type]
+    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
 
 
 @functools.cache
@@ -244,22 +272,6 @@ def _waiter(pending: int, read: bool) -> Callable[..., Any]:
 # The same on CPU streams: the copy is made at once
 
 
-def begin_copy(kind: str, proxy: bool = False) -> None:
-    """Begins a copy."""
-
-
-def end_copy() -> None:
-    """Ends a copy."""
-
-
-def commit_copies(kind: str) -> None:
-    """Makes a group."""
-
-
-def await_copies(kind: str, pending: int, read: bool) -> None:
-    """Waits for groups."""
-
-
 def _load_on_cpu(dst: Any, src: Any, nbytes: Any, bar: Any) -> None:
     _check_memory(src, dst, nbytes)
     begin_copy(KIND, proxy=True)
@@ -286,7 +298,9 @@ def _check_memory(far: Any, near: Any, nbytes: Any) -> None:
     if nbytes % UNIT != 0:
         raise ValueError(f"a copy of {nbytes} bytes, not a multiple of 16", "make the arrays longer")
     if far.pointer().address % UNIT != 0:
-        raise ValueError("the array in global memory does not begin at a multiple of 16 bytes", "begin elsewhere, or copy it")
+        raise ValueError(
+            "the array in global memory does not begin at a multiple of 16 bytes", "begin elsewhere, or copy it"
+        )
 
 
 def _copy(dst: Any, src: Any, nbytes: Any) -> None:
@@ -330,9 +344,9 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _least(a: Any, b: Any) -> Any:
     """The smaller number; NaN is ignored."""
-    return b if a != a else a if b != b else min(a, b)  # noqa: PLR0124
+    return b if a != a else a if b != b else min(a, b)
 
 
 def _greatest(a: Any, b: Any) -> Any:
     """The larger number; NaN is ignored."""
-    return b if a != a else a if b != b else max(a, b)  # noqa: PLR0124
+    return b if a != a else a if b != b else max(a, b)

@@ -149,7 +149,9 @@ def _(dst: Known, map: Known, coords: Known, bar: Known, multicast: Known) -> Ca
     if multicast.constant and multicast.python is None:
         return _loader(boxes)
     if not model.is_index(multicast.type):
-        raise CompileError(f"multicast is a mask of the blocks of the cluster, not {multicast}", help="write 0b11, for example")
+        raise CompileError(
+            f"multicast is a mask of the blocks of the cluster, not {multicast}", help="write 0b11, for example"
+        )
     return _caster(boxes)
 
 
@@ -218,7 +220,7 @@ def _storer(boxes: Boxes) -> Callable[..., Any]:
 def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
     boxes = _check_stored("tma_reduce", map, coords, src)
     bulk_copies.check_reduction(op, boxes.element)
-    return _reducer(boxes, constant_of(op, "op"))  # type: ignore[arg-type]
+    return _reducer(boxes, constant_of(op, "op"))
 
 
 @functools.cache
