@@ -179,6 +179,9 @@ from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_red
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_store
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
 from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
+from cuda_device.plugins.tensor_cores.matrix_moves import ldmatrix as ldmatrix
+from cuda_device.plugins.tensor_cores.matrix_moves import movmatrix as movmatrix
+from cuda_device.plugins.tensor_cores.matrix_moves import stmatrix as stmatrix
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier as MBarrier
 from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fence_mbarrier_init
 from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async
