@@ -178,6 +178,8 @@ from cuda_device.plugins.tensor_cores.bulk_copies import bulk_load as bulk_load
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_reduce
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_store
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
+from cuda_device.plugins.tensor_cores.dependent_launches import launch_dependents as launch_dependents
+from cuda_device.plugins.tensor_cores.dependent_launches import wait_dependencies as wait_dependencies
 from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier as MBarrier
 from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fence_mbarrier_init
@@ -187,8 +189,6 @@ from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
 from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
-from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma as wgmma
-from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma_wait as wgmma_wait
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
 from cuda_device.plugins.tensor_cores.tma import tma_load as tma_load
@@ -196,6 +196,8 @@ from cuda_device.plugins.tensor_cores.tma import tma_prefetch as tma_prefetch
 from cuda_device.plugins.tensor_cores.tma import tma_reduce as tma_reduce
 from cuda_device.plugins.tensor_cores.tma import tma_store as tma_store
 from cuda_device.plugins.tensor_cores.warp_matrices import mma_sync as mma_sync
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma as wgmma
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma_wait as wgmma_wait
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array
