@@ -293,6 +293,14 @@ class Frame:
     items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]] = _rule("sequences.items_of")
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]] = _rule("composites.method_of")
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]] = _rule("kinds.subarrays.made_of")
+    select: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell]], Cell]] = _rule("array_parts.select")
+    of_each: ClassVar[Callable[[Frame, Cell[Any], str], Cell]] = _rule("array_parts.of_each")
+    column: ClassVar[Callable[[Frame, Cell[Any], Type, int], Cell]] = _rule("array_parts.column")
+    transposed: ClassVar[Callable[[Frame, Cell[Any]], Cell]] = _rule("array_parts.transpose")
+    viewed: ClassVar[Callable[[Frame, Cell[Any], Cell], Cell]] = _rule("array_shapes.view")
+    reshaped: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell], Cell | None, Cell | None], Cell]] = _rule(
+        "array_shapes.reshape"
+    )
     as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]] = _rule("array_windows.as_type")
     constant_array: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("kinds.arrays.in_constant_memory")
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]] = _rule("kinds.structs.constant_of")
@@ -454,7 +462,9 @@ class Frame:
 
     def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
         """The types that a row of the device tables infers for arguments."""
-        known = [self.dated(cell.known, cell.value) for cell in arguments]
+        known = [cell.known for cell in arguments]
+        if self.sealed_values:
+            known = [self.dated(cell.known, cell.value) for cell in arguments]
         return row.infer([*known, constant(self.program.target)] if row.asks_target else known)
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
