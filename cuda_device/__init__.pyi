@@ -190,6 +190,7 @@ from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fenc
 from cuda_device.plugins.tensor_cores.packed_elements import pack as pack
 from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
 from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
+from cuda_device.plugins.tensor_cores.registers import set_max_registers as set_max_registers
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap

@@ -73,10 +73,9 @@ def _typed(work: Work) -> Module:
         job.known,
         job.kernel,
         None if job.target.is_host else selector(job.target.architecture.name),
-        checked=bool(job.options.checked),
-        interop=job.interop,
+        job.options,
+        job.interop,
         on_cpu=job.target.on_cpu,
-        debug=job.options.debug,
         policy=policies.named(job.options.policy),
     )
     return module
@@ -362,9 +361,10 @@ def _warn(work: Work) -> None:
     if cubin is not None and (cubin.notes.spills or cubin.notes.warnings):
         from cuda_device.codegen.gpu import slow_code
 
-        job = work.job
-        slow = slow_code.losses(cubin, work.outline.symbol, job.function, job.options, is_kernel=job.kernel)
-        _tell(job.function, slow, PerformanceWarning)
+        slow = slow_code.losses(
+            cubin, work.outline.symbol, work.job.function, work.job.options, is_kernel=work.job.kernel
+        )
+        _tell(work.job.function, slow, PerformanceWarning)
 
 
 def _tell(function: FunctionType, losses: Iterable[Loss], category: type[Warning]) -> None:
