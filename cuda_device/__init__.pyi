@@ -135,7 +135,6 @@ from cuda_device.errors import GroupError as GroupError
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
 from cuda_device.errors import PerformanceWarning as PerformanceWarning
-from cuda_device.errors import PerformanceWarning as PerformanceWarning
 from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
@@ -179,7 +178,12 @@ from cuda_device.plugins.tensor_cores.bulk_copies import bulk_load as bulk_load
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_reduce
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_store
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
+from cuda_device.plugins.tensor_cores.dependent_launches import launch_dependents as launch_dependents
+from cuda_device.plugins.tensor_cores.dependent_launches import wait_dependencies as wait_dependencies
 from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
+from cuda_device.plugins.tensor_cores.matrix_moves import ldmatrix as ldmatrix
+from cuda_device.plugins.tensor_cores.matrix_moves import movmatrix as movmatrix
+from cuda_device.plugins.tensor_cores.matrix_moves import stmatrix as stmatrix
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier as MBarrier
 from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fence_mbarrier_init
 from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async

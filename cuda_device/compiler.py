@@ -355,7 +355,8 @@ def _warn(work: Work) -> None:
     """Warns once for each place where promotion loses digits, and of what makes the machine code slow."""
     typed = work.artifacts.get("typed")
     losses = typed.losses if typed is not None else work.program.losses if work.program is not None else ()
-    _tell(work.job.function, losses, PrecisionWarning)
+    if losses:
+        _tell(work.job.function, losses, PrecisionWarning)
     cubin = work.artifacts.get("cubin")
     if cubin is not None and (cubin.notes.spills or cubin.notes.warnings):
         from cuda_device.codegen.gpu import slow_code

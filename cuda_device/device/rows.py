@@ -19,12 +19,13 @@ from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import element_of
-from cuda_device.types.known import Known, Sealed
+from cuda_device.types.known import Known
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 from cuda_device.types.promote import promote
 
 if TYPE_CHECKING:
     from cuda_device.device.lowering import Lowering, Tree
+    from cuda_device.types.sealed import Sealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import Any
 
 from cuda_device.device.rows import Intrinsic, Typed, entered
 from cuda_device.device.target import SMSelector, needing
-from cuda_device.types.known import Known, Sealed, constant
+from cuda_device.types.known import Known, constant
+from cuda_device.types.sealed import Sealed
 
 Choice = Callable[..., Callable[..., Any]]
 
@@ -45,7 +46,8 @@ def specialised(
 
     `seals` is for results that the program may pass on and not read yet: the tuple that the function returns is a sealed tuple,
     which messages call by the first text, with the second one as their help. An entity with `opens` takes sealed tuples, and its
-    function gets them as tuples; `x.sealed` of a `Known` says whether it is one, and how many the program has sealed since.
+    function gets them as tuples. The `value` of a sealed tuple's `Known` has `newer`, how many the program has sealed since, or
+    None if that is not known.
     """
 
     def decorate(choose: Choice) -> Choice:
