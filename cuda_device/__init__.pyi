@@ -173,11 +173,16 @@ from cuda_device.plugins.random import philox4x64 as philox4x64
 from cuda_device.plugins.saved import LoadedKernel as LoadedKernel
 from cuda_device.plugins.saved import load as load
 from cuda_device.plugins.saved.folders import build as build
+from cuda_device.plugins.tensor_cores.async_copies import cp_async as cp_async
+from cuda_device.plugins.tensor_cores.async_copies import cp_async_arrive as cp_async_arrive
+from cuda_device.plugins.tensor_cores.async_copies import cp_async_commit as cp_async_commit
+from cuda_device.plugins.tensor_cores.async_copies import cp_async_wait as cp_async_wait
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_commit as bulk_commit
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_load as bulk_load
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_reduce
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_store
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
+from cuda_device.plugins.tensor_cores.elections import elect_one as elect_one
 from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
 from cuda_device.plugins.tensor_cores.matrix_moves import ldmatrix as ldmatrix
 from cuda_device.plugins.tensor_cores.matrix_moves import movmatrix as movmatrix
@@ -188,10 +193,9 @@ from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fenc
 from cuda_device.plugins.tensor_cores.packed_elements import pack as pack
 from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
 from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
+from cuda_device.plugins.tensor_cores.reductions import red_add as red_add
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled
-from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma as wgmma
-from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma_wait as wgmma_wait
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMap as TensorMap
 from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as TensorMapType
 from cuda_device.plugins.tensor_cores.tma import tma_load as tma_load
@@ -199,6 +203,8 @@ from cuda_device.plugins.tensor_cores.tma import tma_prefetch as tma_prefetch
 from cuda_device.plugins.tensor_cores.tma import tma_reduce as tma_reduce
 from cuda_device.plugins.tensor_cores.tma import tma_store as tma_store
 from cuda_device.plugins.tensor_cores.warp_matrices import mma_sync as mma_sync
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma as wgmma
+from cuda_device.plugins.tensor_cores.warpgroup_matrices import wgmma_wait as wgmma_wait
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array
