@@ -182,9 +182,9 @@ from cuda_device.plugins.tensor_cores.bulk_copies import bulk_load as bulk_load
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_reduce
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_store
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
-from cuda_device.plugins.tensor_cores.elections import elect_one as elect_one
 from cuda_device.plugins.tensor_cores.dependent_launches import launch_dependents as launch_dependents
 from cuda_device.plugins.tensor_cores.dependent_launches import wait_dependencies as wait_dependencies
+from cuda_device.plugins.tensor_cores.elections import elect_one as elect_one
 from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
 from cuda_device.plugins.tensor_cores.matrix_moves import ldmatrix as ldmatrix
 from cuda_device.plugins.tensor_cores.matrix_moves import movmatrix as movmatrix
