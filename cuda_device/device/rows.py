@@ -65,6 +65,10 @@ class Intrinsic:
     """Whether a call with constant builtin numbers is evaluated by calling the entity."""
     asks_target: bool = False
     """Whether the last argument of `infer` is the selector of the target."""
+    asks_options: bool = False
+    """Whether the `Options` of the compilation come before it."""
+    check: Callable[..., None] | None = None
+    """Checks a program that calls a function that `infer` returned; see `specialised`."""
     predicates: tuple[str, ...] = ()
     """The parameters that take a function without parameters, which is called; `infer` receives the truth of its result."""
     named: bool = False

@@ -76,6 +76,8 @@ def call_row(row: Intrinsic, frame: Frame, positional: Sequence[Cell], named: Ma
     instead = typed.instead or (row.on_cpu if frame.program.on_cpu else None)
     if instead is None:
         return frame.intrinsic(row, typed, arguments)
+    if row.check is not None:
+        frame.program.chosen.setdefault(row.check, set()).add(instead)
     for i, operand_type in typed.operands:
         arguments[i] = Cell(of_type(operand_type), frame.materialise(arguments[i], operand_type))
     return sealed_tuples.run(frame, row, instead, arguments)
