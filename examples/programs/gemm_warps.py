@@ -1,7 +1,8 @@
 """Matrix product on the tensor cores of Ampere and later GPUs: each warp multiplies with `mma_sync`, while copies bring more.
 
 A block of four warps makes a tile of C. All of its threads copy tiles of A and B to a ring of stages in shared memory by
-`cp_async`, two stages ahead of the products. `ldmatrix` reads the fragments of the warps from swizzled tiles without bank conflicts.
+`cp_async`, two stages ahead of the products. `ldmatrix` reads the fragments of the warps from swizzled tiles without bank
+conflicts.
 """
 
 import ml_dtypes
@@ -84,7 +85,7 @@ def make(rows=128, columns=128, stages=3):
     def gemm(a, b, c):
         a_tiles = device.shared_array((stages, rows, DEPTH), bfloat16)
         b_tiles = device.shared_array((stages, columns // PANEL, DEPTH, PANEL), bfloat16)
-        row, column = place(*c.shape, rows, columns)
+        row, column = place(c.shape[0], c.shape[1], rows, columns)
         steps = -(-a.shape[1] // DEPTH)
 
         def load(step):
