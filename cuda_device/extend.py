@@ -18,7 +18,7 @@ _MODULES = {
     # functions and kernels
     "device.functions": "DecoratedFunction links_of",
     "device.hints": "const_parameters parameters_of",
-    "device.memory": "displaced",
+    "device.memory": "aligned displaced",
     "device.options": "Options",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind",

@@ -28,7 +28,16 @@ from numpy import int64, uint32, uint64
 
 from cuda_device import atomic_ref, local_array, popc, uint32x3
 from cuda_device.cpu import host_code, meetings, shadow_memory
-from cuda_device.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
+from cuda_device.cpu.host_code import (
+    ALIGNMENT,
+    SHARED_ALIGNMENT,
+    allocate,
+    call_row,
+    frame_address,
+    free,
+    lanes_between,
+    sched_yield,
+)
 from cuda_device.cpu.meetings import (
     ALL,
     LOWS,
@@ -185,7 +194,7 @@ def opened(control: Any, static: Any) -> Any:
     record[0].control = control
     record[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
-    shared = allocate(fixed + launch[0].dynamic_bytes)
+    shared = allocate(fixed + launch[0].dynamic_bytes, SHARED_ALIGNMENT)
     record[0].shared = shared
     record[0].dynamic = shared + fixed
     record[0].base = frame_address()
