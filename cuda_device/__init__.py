@@ -54,7 +54,7 @@ _MODULES = {
     ),
     "errors": "CallError CompileError DeviceOnlyError Error GroupError KernelError LaunchError PerformanceWarning PluginError "
     "PrecisionWarning",
-    "library.barriers": "cluster_sync grid_sync",
+    "library.barriers": "cluster_arrive cluster_sync cluster_wait grid_sync",
     "runtime.launch.compiled": "Compiled",
     "runtime.launch.compiling": "compile",
     "runtime.launch.compiled_parameters": "Parameter",

@@ -137,7 +137,9 @@ from cuda_device.errors import LaunchError as LaunchError
 from cuda_device.errors import PerformanceWarning as PerformanceWarning
 from cuda_device.errors import PluginError as PluginError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
+from cuda_device.library.barriers import cluster_arrive as cluster_arrive
 from cuda_device.library.barriers import cluster_sync as cluster_sync
+from cuda_device.library.barriers import cluster_wait as cluster_wait
 from cuda_device.library.barriers import grid_sync as grid_sync
 from cuda_device.plugins.autotuning import TunedFunction as TunedFunction
 from cuda_device.plugins.autotuning import TunedKernel as TunedKernel
@@ -192,6 +194,8 @@ from cuda_device.plugins.tensor_cores.matrix_moves import stmatrix as stmatrix
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier as MBarrier
 from cuda_device.plugins.tensor_cores.mbarriers import fence_mbarrier_init as fence_mbarrier_init
 from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fence_proxy_async
+from cuda_device.plugins.tensor_cores.named_barriers import barrier_arrive as barrier_arrive
+from cuda_device.plugins.tensor_cores.named_barriers import barrier_sync as barrier_sync
 from cuda_device.plugins.tensor_cores.packed_elements import pack as pack
 from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
 from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack

@@ -13,6 +13,7 @@ from cuda_device.compiler import Stage as Stage
 from cuda_device.compiler import observe_compilations as observe_compilations
 from cuda_device.compiler import run
 from cuda_device.compiler import show as show
+from cuda_device.device.atomics import await_change as await_change
 from cuda_device.device.copies import await_copies as await_copies
 from cuda_device.device.copies import begin_copy as begin_copy
 from cuda_device.device.copies import commit_copies as commit_copies
@@ -23,6 +24,7 @@ from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of
 from cuda_device.device.hints import const_parameters as const_parameters
 from cuda_device.device.hints import parameters_of as parameters_of
+from cuda_device.device.memory import block_words as block_words
 from cuda_device.device.memory import displaced as displaced
 from cuda_device.device.options import Options as Options
 from cuda_device.device.parameters import defaults_of as defaults_of

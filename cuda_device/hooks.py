@@ -77,6 +77,7 @@ LIBRARIES = (
     "plugins.tensor_cores.tma",
     "plugins.tensor_cores.warp_matrices",
     "plugins.tensor_cores.warpgroup_matrices",
+    "plugins.tensor_cores.named_barriers",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -115,6 +116,7 @@ NAMES = {
     "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.warp_matrices": "mma_sync",
     "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
+    "plugins.tensor_cores.named_barriers": "barrier_arrive barrier_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

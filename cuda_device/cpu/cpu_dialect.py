@@ -132,6 +132,18 @@ def _brought(label: str, mask: str, value: str, lane: str) -> str:
     return text
 
 
+def _awaited(label: str, reference: str, old: str) -> tuple[int, str]:
+    """The size in bits of the number for which a thread waits; stores its address and its old value in the warp's record."""
+    type, address, wide = old.partition(" ")[0], f"%{label}.address", f"%{label}.old"
+    text = f"  {address} = ptrtoint {reference} to i64\n"
+    text += f"  {wide} = {'or' if type == 'i64' else 'zext'} {old}{', 0' if type == 'i64' else ' to i64'}\n"
+    for value, fields in ((address, ("masks", "sources")), (wide, ("lows", "highs"))):
+        text += f"  {value}.up = lshr i64 {value}, 32\n  {value}.low = trunc i64 {value} to i32\n"
+        text += f"  {value}.high = trunc i64 {value}.up to i32\n"
+        text += _store(label, fields[0], f"i32 {value}.low") + _store(label, fields[1], f"i32 {value}.high")
+    return int(type[1:]), text
+
+
 def _taken(result: str) -> str:
     """Loads the result of a warp operation, a name with its type, from the warp's record."""
     type, _, name = result.partition(" ")
@@ -166,11 +178,12 @@ _COMPARISONS = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 
 
 def _grid_word(writer: llvm_writer.FunctionWriter, op: Op) -> None:
-    """The counter in the launch's record, or the cluster's, which is its first field."""
+    """The counter in the launch's record, or the cluster's, which is its first field, or the words of the block."""
     result = writer.name(op.result)
-    if op.attributes.get("cluster"):
-        writer.lines.append(_of_block(result, "cluster"))
-        return
+    for memory, field in (("cluster", "cluster"), ("block", "words")):
+        if op.attributes.get(memory):
+            writer.lines.append(_of_block(result, field))
+            return
     block, control = f"{result}.block", f"{result}.control"
     record = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
     writer.lines.append(record + CONTROL.address(result, control, "grid_word"))
@@ -328,7 +341,9 @@ class Cpu(Dialect):
     def emitters(self) -> dict[ops.OpDef, Emitter]:
         """Loads from the records of the thread, the block and the launch, and waits."""
         return {
-            **dict.fromkeys((*_PREFIXES, ops.BARRIER_REDUCE, ops.WARP_VOTE, ops.WARP_SHUFFLE, ops.YIELD), self._meet),
+            **dict.fromkeys(
+                (*_PREFIXES, ops.BARRIER_REDUCE, ops.WARP_VOTE, ops.WARP_SHUFFLE, ops.YIELD, ops.AWAIT), self._meet
+            ),
             ops.REGISTER: lambda w, op: w.lines.append(self.register(op.attributes["name"], w.name(op.result))),
             ops.SHARED: self._shared,
             ops.DYNAMIC_SHARED: lambda w, op: w.lines.append(self.register("dynamic_shared", w.name(op.result))),
@@ -364,6 +379,9 @@ class Cpu(Dialect):
             fuel += f"  br i1 %{label}.empty, label %{label}.out, label %{label}\n{label}.out:\n"
             wait = self._wait(Suspension.YIELD, meeting.place, f"{label}.in")
             return f"{fuel}{wait}  br label %{label}\n{label}:\n", label
+        if code is ops.AWAIT:
+            bits, words = _awaited(label, *meeting.operands)
+            return self._wait(Suspension[f"WORD{bits}"], meeting.place, label, words), label
         waits_for = Suspension[_PREFIXES.get(code, "") + _OTHERWISE.get(kind, kind.upper())]
         mask, value, lane = (*([""] * (code is ops.BARRIER_REDUCE)), *meeting.operands, "", "", "")[:3]
         wait = self._wait(waits_for, meeting.place, label, _brought(label, "" if self.together else mask, value, lane))

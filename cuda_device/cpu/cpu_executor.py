@@ -22,14 +22,16 @@ import random
 import resource
 import struct
 import sys
+import sysconfig
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device import KernelError
 from cuda_device.cpu.processor import worker_count
-from cuda_device.cpu.records import CONTROL, FIRST_MASKED, INDEX, KIND_SHIFT, PLACE_MASK, RUN, Record
+from cuda_device.cpu.records import CONTROL, FIRST_MASKED, INDEX, KIND_SHIFT, PLACE_MASK, RUN, Record, Suspension
 from cuda_device.errors import NOWHERE, Index
 from cuda_device.extend import Shape
 from cuda_device.instrument.outline import Print, ReportPlace, Status
@@ -60,6 +62,10 @@ _HELP = {
     Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
     Status.DIVERGENT_BARRIER: ALL_AT_BARRIER,
 }
+_FOR_NUMBERS = range(Suspension.WORD8, Suspension.ACTIVE)
+_NUMBERS_HELP = (
+    "all threads that could end the waits wait themselves, or have returned: look for a wrong parity, count or value"
+)
 _LANES_HELP = "all lanes of a mask, except those that have returned, must reach the same operation with the same mask"
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
 
@@ -117,6 +123,7 @@ class Execution:
             grid=shape.grid,
             size=shape.block,
             cluster_dim=shape.cluster,
+            judge=ctypes.cast(_JUDGE, ctypes.c_void_p),
         )
         if schedule is not None:
             chance = random.Random(schedule)
@@ -219,6 +226,8 @@ class _Pool:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.idle: list[SimpleQueue[_Launch]] = []
+        self.members: set[int] = set()
+        """The identifiers of the threads."""
         self.busy = 0
 
     def start(self, launch: _Launch, count: int, limit: int) -> None:
@@ -251,6 +260,7 @@ class _Pool:
         return inbox
 
     def _serve(self, inbox: SimpleQueue[_Launch]) -> None:
+        self.members.add(threading.get_ident())
         while True:
             launch = inbox.get()
             with self.lock:
@@ -283,10 +293,13 @@ def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> Kern
     if status == Status.OUT_OF_MEMORY:
         return KernelError(f"no memory for the local variables of the {size} threads of a block", block)
     if status in _WHAT:
-        waiting = control.waiting[: math.prod(size)]
+        waiting, numbers = control.waiting[: math.prod(size)], _numbers(control, math.prod(size))
         # A thread that has returned has the word 0.
-        help = _LANES_HELP if any(word >> KIND_SHIFT >= FIRST_MASKED for word in waiting) else _HELP[status]
-        return waiting_report(_WHAT[status], help, block, size, _waiting(waiting), places)
+        kinds = {word >> KIND_SHIFT for word in waiting}
+        help = _LANES_HELP if max(kinds) >= FIRST_MASKED else _HELP[status]
+        if not kinds.isdisjoint(_FOR_NUMBERS):
+            help = _NUMBERS_HELP
+        return waiting_report(_WHAT[status], help, block, size, _waiting(waiting, numbers), places)
     place = places.get(control.place, ReportPlace(NOWHERE))
     if status == Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
@@ -294,14 +307,80 @@ def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> Kern
     return failure(place, tuple(control.values), block, thread)
 
 
-def _waiting(words: Sequence[int]) -> list[Waiting]:
-    """The threads by the place where they wait, in the order of their first threads; those that have returned last."""
-    groups: dict[int | None, list[int]] = {}
-    for thread, word in enumerate(words):
-        groups.setdefault(word & PLACE_MASK if word else None, []).append(thread)
+def _numbers(control: Any, count: int) -> list[tuple[int, int]]:
+    """For each thread of a report, the number in memory for which it waits, if it does, and its address."""
+    if not control.numbers:
+        return [(0, 0)] * count
+    values = (ctypes.c_int64 * (2 * count)).from_address(control.numbers)[:]
+    _FREE(control.numbers)
+    return list(zip(values[:count], values[count:], strict=True))
+
+
+_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", ctypes.CDLL(None)))
+
+
+def _waiting(words: Sequence[int], numbers: Sequence[tuple[int, int]]) -> list[Waiting]:
+    """The threads by the place where they wait, and the number for which they do; those that have returned last."""
+    groups: dict[tuple[int | None, tuple[int, int] | None], list[int]] = {}
+    for thread, (word, number) in enumerate(zip(words, numbers, strict=True)):
+        key = word & PLACE_MASK if word else None, number if word >> KIND_SHIFT in _FOR_NUMBERS else None
+        groups.setdefault(key, []).append(thread)
     return [
-        Waiting(place, tuple(threads)) for place, threads in sorted(groups.items(), key=lambda item: item[0] is None)
+        Waiting(place, tuple(threads), number and number[0])
+        for (place, number), threads in sorted(groups.items(), key=lambda item: item[0][0] is None)
     ]
+
+
+# Who else could write to memory for which threads wait
+
+
+def _judge(address: int) -> int:
+    """Whether others than a launch may write to memory for which all of its threads wait, as far as this process knows.
+
+    Other threads of Python may, and GPUs and other processes if they share the memory.
+    """
+    return int(_runs_elsewhere() or _is_mapped_by_others(address))
+
+
+def _runs_elsewhere() -> bool:
+    """Whether several threads, without our workers, may run the user's code or a launch."""
+    timers = {thread.ident for thread in threading.enumerate() if isinstance(thread, threading.Timer)}
+    frames = [(thread, frame) for thread, frame in sys._current_frames().items() if thread not in _POOL.members]
+    return sum(thread in timers or any(map(_may_write, _files(frame))) for thread, frame in frames) > 1
+
+
+def _may_write(file: str) -> bool:
+    """Whether a file may contain code of the user: not if it belongs to Python or to an installed package other than this one.
+
+    Event loops call the user's code later.
+    """
+    is_installed = file.startswith(("<frozen", *sysconfig.get_paths().values()))
+    return file.startswith(_PACKAGE) or not is_installed or "asyncio" in file
+
+
+def _files(frame: FrameType | None) -> Iterator[str]:
+    """The files of the functions on a thread's stack."""
+    while frame is not None:
+        yield frame.f_code.co_filename
+        frame = frame.f_back
+
+
+def _is_mapped_by_others(address: int) -> bool:
+    """Whether the memory at an address is shared with other processes or devices, as pinned and managed memory is."""
+    try:
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                span, permissions, *_ = line.split(maxsplit=2)
+                first, _, end = span.partition("-")
+                if int(first, 16) <= address < int(end, 16):
+                    return permissions.endswith("s")
+    except OSError:
+        pass
+    return True
+
+
+_JUDGE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(_judge)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 # Printing: the host formats the values as printf does, and writes to `sys.stdout`, at the latest when the launch ends. The text

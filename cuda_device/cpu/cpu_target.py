@@ -35,7 +35,7 @@ def _inlined(work: Work) -> Module:
     if options.checked:
         module = cpu_passes.guard_stack(module)
     if "races" in asked:
-        module = traces.add_events(module, options.launch_facts)
+        module = cpu_passes.inline_traced(traces.add_events(module, options.launch_facts))
     module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, "permuted" in asked))
     module = cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
     return traces.drop_waits(uniform.drop_ordered_reads(module)) if "races" in asked else module
@@ -44,13 +44,15 @@ def _inlined(work: Work) -> Module:
 def _llvm(work: Work) -> to_llvm.Llvm:
     from cuda_device.cpu import regions, uniform
     from cuda_device.cpu.cpu_dialect import Cpu
-    from cuda_device.extend import to_llvm
+    from cuda_device.extend import ops, to_llvm
 
     options, asked, module = work.job.options, work.job.target.options, work["inlined"]
     limit = None
     if not options.debug:
         module, limit = uniform.split_guard(module)
-    module, divided = regions.split(module, options.debug, not asked)
+    # Threads that run together have no words of their block.
+    of_blocks = any(op.code is ops.GRID_WORD and op.attributes.get("block") for op in module.ops())
+    module, divided = regions.split(module, options.debug, not asked and not of_blocks)
     dialect = Cpu(module, options, most_shared_of(work), divided, limit)
     return to_llvm.run(module, dialect, options)
 

@@ -45,6 +45,12 @@ define internal void @host_call(i64 %function, i64 %argument) alwaysinline nounw
   ret void
 }
 
+define internal i64 @host_ask(i64 %function, i64 %argument) alwaysinline nounwind {
+  %pointer = inttoptr i64 %function to ptr
+  %answer = call i64 %pointer(i64 %argument)
+  ret i64 %answer
+}
+
 define internal void @host_row(i64 %function, i64 %block, i64 %count) alwaysinline nounwind {
   %pointer = inttoptr i64 %function to ptr
   call void %pointer(i64 %block, i64 %count)
@@ -63,6 +69,18 @@ define internal i32 @host_lanes(i64 %address, i32 %low, i32 %high) alwaysinline 
   %each = and <32 x i1> %from, %to
   %lanes = bitcast <32 x i1> %each to i32
   ret i32 %lanes
+}
+
+declare i32 @clock_gettime(i32, ptr)
+define internal i64 @host_nanoseconds() nounwind {
+  %time = alloca { i64, i64 }
+  %got = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %at = getelementptr { i64, i64 }, ptr %time, i32 0, i32 1
+  %rest = load i64, ptr %at
+  %whole = mul i64 %seconds, 1000000000
+  %all = add i64 %whole, %rest
+  ret i64 %all
 }
 
 define internal i64 @host_frame() alwaysinline nounwind {
@@ -84,6 +102,18 @@ def resume(function: int64, block: int64, warp: int64, lanes: uint32) -> None:
 def call(function: int64, argument: int64) -> None:
     """Calls the function at an address."""
     raise DeviceOnlyError.of("call")
+
+
+@extern(symbol="host_ask")
+def ask(function: int64, argument: int64) -> int64:
+    """Calls the function at an address, and returns its result."""
+    raise DeviceOnlyError.of("ask")
+
+
+@extern(symbol="host_nanoseconds")
+def nanoseconds() -> int64:
+    """The time of the C library's monotonic clock."""
+    raise DeviceOnlyError.of("nanoseconds")
 
 
 @extern(symbol="host_row")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int32, int64, uint32
+from numpy import int32, int64, uint8, uint16, uint32, uint64
 
 from cuda_device import atomic_ref, ffs, local_array
 from cuda_device.cpu.host_code import lanes_between, resume
@@ -100,6 +100,38 @@ def resume_lanes(block: Any, number: Any, lanes: Any) -> None:
     """Resumes some lanes of a warp until they wait again."""
     if lanes != 0:
         resume(array_at(Block, block)[0].resume, block, int64(number), uint32(lanes))
+
+
+def wide(warp: Any, low: Any, high: Any, lane: Any) -> Any:
+    """The 64 bits whose halves a lane has in two of the warp's arrays."""
+    return uint64(row(warp, high)[lane]) << 32 | uint64(row(warp, low)[lane])
+
+
+def awaited(warp: Any, lane: Any) -> Any:
+    """The address of the number in memory for which a lane waits."""
+    return int64(wide(warp, MASKS, SOURCES, lane))
+
+
+def number_at(address: Any, kind: Any) -> Any:
+    """The number at an address, whose size is that of a kind of wait."""
+    if kind == Suspension.WORD8:
+        return uint64(atomic_ref(array_at(uint8, address), 0).load("acquire"))
+    if kind == Suspension.WORD16:
+        return uint64(atomic_ref(array_at(uint16, address), 0).load("acquire"))
+    if kind == Suspension.WORD32:
+        return uint64(atomic_ref(array_at(uint32, address), 0).load("acquire"))
+    return atomic_ref(array_at(uint64, address), 0).load("acquire")
+
+
+def changed(warp: Any, lanes: Any) -> Any:
+    """Those of some lanes that wait for a number in memory which has changed."""
+    ready, left = uint32(0), lanes
+    while left != 0:
+        lane = first(left)
+        left &= left - 1
+        if number_at(awaited(warp, lane), row(warp, WORDS)[lane] >> KIND_SHIFT) != wide(warp, LOWS, HIGHS, lane):
+            ready |= uint32(1) << lane
+    return ready
 
 
 # Steps

@@ -28,7 +28,8 @@ FUEL = 64
 class Suspension(IntEnum):
     """Why a thread waits. It stores the word `kind << 24 | place`, or 0 when it returns.
 
-    The scheduler relies on the order: waits of the block come first, then `YIELD`, then waits of a warp.
+    The scheduler relies on the order: waits of the block come first, then `YIELD`, then waits for a number in memory to change,
+    by its size, then waits of a warp.
     """
 
     BARRIER = 1
@@ -36,26 +37,30 @@ class Suspension(IntEnum):
     AND = 3
     OR = 4
     YIELD = 5
-    ACTIVE = 6
-    SYNC = 7
-    ALL = 8
-    ANY = 9
-    EQUAL = 10
-    BALLOT = 11
-    INDEX = 12
-    UP = 13
-    DOWN = 14
-    XOR = 15
-    MATCH_ANY = 16
-    MATCH_ALL = 17
-    REDUCE_ADD = 18
-    REDUCE_MIN = 19
-    REDUCE_UMIN = 20
-    REDUCE_MAX = 21
-    REDUCE_UMAX = 22
-    REDUCE_AND = 23
-    REDUCE_OR = 24
-    REDUCE_XOR = 25
+    WORD8 = 6
+    WORD16 = 7
+    WORD32 = 8
+    WORD64 = 9
+    ACTIVE = 10
+    SYNC = 11
+    ALL = 12
+    ANY = 13
+    EQUAL = 14
+    BALLOT = 15
+    INDEX = 16
+    UP = 17
+    DOWN = 18
+    XOR = 19
+    MATCH_ANY = 20
+    MATCH_ALL = 21
+    REDUCE_ADD = 22
+    REDUCE_MIN = 23
+    REDUCE_UMIN = 24
+    REDUCE_MAX = 25
+    REDUCE_UMAX = 26
+    REDUCE_AND = 27
+    REDUCE_OR = 28
+    REDUCE_XOR = 29
 
 
 FIRST_MASKED = Suspension.SYNC
@@ -144,15 +149,16 @@ THREAD = Record(
 
 # A warp, with an entry for each lane in each array. `words` say where the lanes wait. The others are the operands of a warp
 # operation: a mask; a lane, plus `WIDE` for a value of 64 bits; and the halves of the value, which the result replaces. The
-# field `state` of a thread points to its word, from which it finds its other entries.
+# field `state` of a thread points to its word, from which it finds its other entries. Of a lane that waits for a number in
+# memory, `masks` and `sources` are the halves of its address, and `lows` and `highs` those of the old number.
 WARP = Record("%Warp", dict.fromkeys(("words", "masks", "sources", "lows", "highs"), f"[{WARP_SIZE} x i32]"))
 WIDE = WARP_SIZE
 
 # A block. `warps` is an array of %Warp (the words of lanes that do not exist are 0), `threads` an array of `count` %Thread, and
 # `frames` is the memory of `regions`. The function `resume` resumes lanes of a warp. `cluster` is null if each block is a
-# cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory.
-# `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it. `watch` is the race detector's
-# record of the block, or null.
+# cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory,
+# which has `shared_bytes`. `words` is an array of `BLOCK_WORDS` i32 for barriers. `base` is the position on the host's stack at
+# the start; kernels may use `stack` bytes of it. `watch` is the race detector's record of the block, or null.
 BLOCK = Record(
     "%Block",
     {
@@ -165,7 +171,9 @@ BLOCK = Record(
         "count": "i32",
         "dynamic_bytes": "i32",
         "shared": "ptr",
+        "shared_bytes": "i64",
         "dynamic": "ptr",
+        "words": "ptr",
         "base": "ptr",
         "cluster": "ptr",
         "control": "ptr",
@@ -180,7 +188,10 @@ BLOCK = Record(
 
 # A launch. Workers take blocks from the counter `next`, which has a cache line of its own. A `step`, which is a prime number, and
 # a `seed` permute the order of blocks and warps; `turns` counts the turns of warps that yielded. `clusters` are the records of
-# all clusters.
+# all clusters. `present` is the number of workers that take turns; `epoch` counts their activities, and `agreed` (the epoch, and
+# the number of workers) those that have nothing to do in this epoch but wait for numbers in memory. The function `judge` returns
+# whether others than the launch may write to an address. `numbers` is null, or an array of the numbers for which the threads of
+# a report wait, followed by an array of their addresses.
 CONTROL = Record(
     "%Control",
     {
@@ -207,7 +218,12 @@ CONTROL = Record(
         "step": "i64",
         "turns": "i64",
         "clusters": "ptr",
+        "judge": "ptr",
+        "present": "i64",
+        "epoch": "i64",
+        "agreed": "i64",
         "values": "[2 x i64]",
+        "numbers": "ptr",
         "waiting": f"[{MAXIMUM_THREADS} x i32]",
     },
 )
@@ -248,6 +264,8 @@ GENERIC, SKIPPED, HUSHES, WAKES = 1, 2, 4, 8
 
 RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 
+BLOCK_WORDS = 64
+"""The length of `device.memory.block_words`."""
 INTERLEAVED = 256
 """The most blocks of a worker that wait at the same time."""
 

@@ -28,7 +28,17 @@ from numpy import int64, uint32, uint64
 
 from cuda_device import atomic_ref, local_array, popc, uint32x3
 from cuda_device.cpu import host_code, meetings, shadow_memory
-from cuda_device.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
+from cuda_device.cpu.host_code import (
+    ALIGNMENT,
+    allocate,
+    ask,
+    call_row,
+    frame_address,
+    free,
+    lanes_between,
+    nanoseconds,
+    sched_yield,
+)
 from cuda_device.cpu.meetings import (
     ALL,
     LOWS,
@@ -44,7 +54,16 @@ from cuda_device.cpu.meetings import (
     row,
     stopped,
 )
-from cuda_device.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
+from cuda_device.cpu.records import (
+    BLOCK_WORDS,
+    CONTROL,
+    FUEL,
+    INTERLEAVED,
+    KIND_SHIFT,
+    PLACE_MASK,
+    WARP_SIZE,
+    Suspension,
+)
 from cuda_device.device.memory import array_at
 from cuda_device.extend import type_of_hint
 from cuda_device.instrument.outline import Status
@@ -53,6 +72,26 @@ from cuda_device.types.model import INT64, UINT32, Type
 _PATIENCE = 4
 """The number of rounds after which a block is put aside, if the same number of threads yield and nothing else happens."""
 _WAITING = CONTROL.offset("waiting")
+_RECORD_BYTES, _WORDS_BYTES = Block.itemsize + 7 & -8, 4 * BLOCK_WORDS
+_SECOND = 1_000_000_000
+_VISITS = 1000
+"""The number of visits for which a worker leaves the report of a deadlock to others, whose blocks explain more."""
+
+
+class Turn(enum.IntEnum):
+    """The result of `schedule`: all threads have returned, some may go on later, or none until a number in memory changes."""
+
+    OVER = 0
+    GOING = 1
+    STUCK = 2
+
+
+class Reach(enum.IntEnum):
+    """Who may write to memory: the threads of the block, those of the launch, or others."""
+
+    BLOCK = 0
+    LAUNCH = 1
+    OTHERS = 2
 
 
 class Verdict(enum.IntEnum):
@@ -85,18 +124,22 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
 
 def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
     """The same for threads that wait and take turns."""
-    aside = local_array(INTERLEAVED, int64)
+    aside, rest = local_array(INTERLEAVED, int64), local_array(4, int64)
     waiting = 0
     block = with_threads(opened(control, static), resume, frame)
     left, index = int64(0), uint32x3(0, 0, 0)
+    rest[0] = rest[1] = -1
+    count(control, 1)
+    active = True
     while not stopped(control):
         visits = waiting == INTERLEAVED
         if not visits:
             left, index = advance(control, left, 1, index)
             if left > 0:
+                active = True
                 begin(block, index)
                 start(block, frame)
-                if not schedule(block):
+                if schedule(block) != Turn.OVER:
                     aside[waiting] = block
                     waiting += 1
                     block = with_threads(opened(control, static), resume, frame)
@@ -106,23 +149,33 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
             else:
                 visits = True
         if visits:
-            waiting = visit(aside, waiting)
+            epoch = epoch_of(control)
+            waiting, moved = visit(aside, waiting)
+            active |= moved
+            if active and (left <= 0 or waiting == INTERLEAVED):
+                count(control, 0)
+                active = moved
+            elif not active:
+                agree(control, aside, waiting, left, epoch, rest)
+    count(control, -1)
     for i in range(waiting):
         dismiss(aside[i])
     dismiss(block)
 
 
 def visit(aside: Any, waiting: Any) -> Any:
-    """Runs each block that was put aside; returns how many are left."""
-    left = waiting
+    """Runs each block that was put aside; returns how many are left, and whether any thread has run."""
+    left, moved = waiting, False
     for i in range(waiting - 1, -1, -1):
-        if schedule(aside[i]):
+        turn = schedule(aside[i])
+        moved |= turn != Turn.STUCK
+        if turn == Turn.OVER:
             dismiss(aside[i])
             left -= 1
             aside[i] = aside[left]
     if left == waiting:
         sched_yield()
-    return left
+    return left, moved
 
 
 def advance(control: Any, left: Any, run: Any, index: Any) -> Any:
@@ -176,7 +229,7 @@ def permuted(control: Any, position: Any, count: Any, turn: Any) -> Any:
 
 def opened(control: Any, static: Any) -> Any:
     """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
-    block = allocate(Block.itemsize)
+    block = allocate(_RECORD_BYTES + _WORDS_BYTES)
     record, launch = array_at(Block, block), array_at(Control, control)
     record[0].grid, record[0].size, record[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
     record[0].dynamic_bytes, record[0].parameters = launch[0].dynamic_bytes, launch[0].parameters
@@ -186,7 +239,8 @@ def opened(control: Any, static: Any) -> Any:
     record[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
     shared = allocate(fixed + launch[0].dynamic_bytes)
-    record[0].shared = shared
+    record[0].shared, record[0].shared_bytes = shared, fixed + launch[0].dynamic_bytes
+    record[0].words = block + _RECORD_BYTES
     record[0].dynamic = shared + fixed
     record[0].base = frame_address()
     record[0].watch = shadow_memory.watch_of(launch[0].log, fixed + launch[0].dynamic_bytes)
@@ -197,11 +251,11 @@ def with_warps(block: Any, bytes: Any) -> None:
     """Allocates the records of a block's warps, and its frames. The launch stops if there is not enough memory."""
     record = array_at(Block, block)
     record[0].warps, record[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
-    if record[0].frames == 0:
-        deadlock(block, Status.OUT_OF_MEMORY)
     words = array_at(uint32, record[0].warps)
     for i in range(WARP_BYTES // 4 * warps_of(block)):
         words[i] = uint32(0)
+    if record[0].frames == 0:
+        deadlock(block, Status.OUT_OF_MEMORY)
 
 
 def with_threads(block: Any, resume: Any, frame: Any) -> Any:
@@ -245,6 +299,9 @@ def begin(block: Any, index: Any) -> None:
 def start(block: Any, frame: Any) -> None:
     """Starts all threads of a block. The words at the start of a warp's frame are the regions where its lanes continue."""
     record = array_at(Block, block)
+    words = array_at(uint32, record[0].words)
+    for i in range(BLOCK_WORDS):
+        words[i] = uint32(0)
     for w in range(warps_of(block)):
         points = array_at(uint32, record[0].frames + frame * w)
         for lane in range(WARP_SIZE):
@@ -277,11 +334,11 @@ def lanes_of(block: Any, warp: Any) -> Any:
 
 
 def schedule(block: Any) -> Any:
-    """Runs a block until all its threads have returned; False if those that yield seem to wait for another block."""
+    """Runs a block until all its threads have returned, or those that are left seem to wait for another block: a `Turn`."""
     record = array_at(Block, block)
     control, warps, warp_count = record[0].control, record[0].warps, warps_of(block)
     most = _PATIENCE if array_at(Control, control)[0].step == 0 else 1
-    patience, before, turn = most, -1, int64(0)
+    patience, before, turn, moved = most, -1, int64(0), False
     while not stopped(control):
         turn += 1
         verdict = settle(block)
@@ -292,20 +349,24 @@ def schedule(block: Any) -> Any:
             for position in range(warp_count):
                 w = permuted(control, position, warp_count, turn)
                 resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
-            patience, before = most, -1
+            patience, before, moved = most, -1, True
             continue
         progress = False
         for position in range(warp_count):
             progress |= meetings.go_on(block, permuted(control, position, warp_count, turn))
-        yields = turns(block, warps, warp_count, turn)
+        yields, changes = turns(block, warps, warp_count, turn)
+        progress |= changes
+        moved |= progress or yields != 0
         if yields == 0 and not progress:
+            if farthest(block) != Reach.BLOCK:
+                return Turn.GOING if moved else Turn.STUCK
             deadlock(block, Status.DEADLOCK)
             break
         patience = most if progress or yields != before else patience - 1
         before = yields
         if patience == 0:
-            return False
-    return True
+            return Turn.GOING
+    return Turn.OVER
 
 
 def settle(block: Any) -> Any:
@@ -365,17 +426,30 @@ def word_of(warps: Any, thread: Any) -> Any:
 
 
 def turns(block: Any, warps: Any, warp_count: Any, turn: Any) -> Any:
-    """Resumes each thread that has yielded once, unless the launch's schedule delays its warp; returns how many have yielded."""
+    """Resumes each thread that has yielded, or whose number in memory has changed; returns how many have yielded, and the latter.
+
+    A thread runs once, unless the launch's schedule delays its warp.
+    """
     total: Any = 0
+    changes = False
     control = array_at(Block, block)[0].control
     for position in range(warp_count):
         w = permuted(control, position, warp_count, turn)
-        first = Suspension.YIELD << KIND_SHIFT
-        yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
-        total += popc(yielded)
+        warp = warps + WARP_BYTES * w
+        ready = lanes_between(warp + WORDS, _YIELDED, _YIELDED | PLACE_MASK)
+        total += popc(ready)
+        waiting = lanes_between(warp + WORDS, _FIRST_WORD, _LAST_WORD)
+        if waiting != 0:
+            changed = meetings.changed(warp, waiting)
+            changes |= changed != 0
+            ready |= changed
         if not delays(control):
-            resume_lanes(block, w, yielded)
-    return total
+            resume_lanes(block, w, ready)
+    return total, changes
+
+
+_YIELDED = Suspension.YIELD << KIND_SHIFT
+_FIRST_WORD, _LAST_WORD = Suspension.WORD8 << KIND_SHIFT, Suspension.WORD64 << KIND_SHIFT | PLACE_MASK
 
 
 def delays(control: Any) -> Any:
@@ -388,16 +462,161 @@ def delays(control: Any) -> Any:
     return (number ^ number >> 9) & 1 == 1
 
 
-def deadlock(block: Any, status: Any) -> None:
-    """Reports a block: its index, and where each of its threads waits."""
+# Waits that nothing can end
+#
+# A block whose threads all wait for each other, or for numbers in its own shared memory, is a deadlock at once. Others are put
+# aside. The workers that can only visit such blocks agree on a deadlock: each of them has seen, since the last activity of any,
+# that no number has changed. If the numbers are in memory to which others than the launch may write, it agrees after a second,
+# and if `judge`, a function of the host, knows nobody who could write there.
+
+
+def farthest(block: Any) -> Any:
+    """Who may write to the numbers for which the threads of a block wait: the most of them, a `Reach`."""
     record = array_at(Block, block)
-    control = record[0].control
+    result = int(Reach.BLOCK)
+    for w in range(warps_of(block)):
+        warp = record[0].warps + WARP_BYTES * w
+        waiting = lanes_between(warp + WORDS, _FIRST_WORD, _LAST_WORD)
+        while waiting != 0:
+            result = max(result, reach(block, meetings.awaited(warp, meetings.first(waiting))))
+            waiting &= waiting - 1
+    return result
+
+
+def reach(block: Any, address: Any) -> Any:
+    """Who may write to an address for which a thread of a block waits."""
+    record = array_at(Block, block)
+    control, cluster = record[0].control, record[0].cluster
+    launch = array_at(Control, control)
+    size = int64(record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z)
+    if within(address, block, _RECORD_BYTES + _WORDS_BYTES):
+        return int(Reach.BLOCK)
+    if within(address, record[0].shared, record[0].shared_bytes):
+        return int(Reach.BLOCK) if cluster == 0 else int(Reach.LAUNCH)
+    if within(address, control, Control.itemsize):
+        return int(Reach.LAUNCH)
+    if cluster != 0:
+        if within(address, launch[0].clusters, launch[0].blocks // size * (size + 1) * 8):
+            return int(Reach.LAUNCH)
+        for rank in range(size):
+            if within(address, array_at(int64, cluster)[1 + rank], record[0].shared_bytes):
+                return int(Reach.LAUNCH)
+    return int(Reach.OTHERS)
+
+
+def within(address: Any, first: Any, bytes: Any) -> Any:
+    """Whether an address is in a range."""
+    return first <= address < first + bytes
+
+
+def epoch_of(control: Any) -> Any:
+    """The number of the workers' activities."""
+    return atomic_ref(array_at(Control, control)["epoch"], 0).load("acquire")
+
+
+def count(control: Any, workers: Any) -> None:
+    """Counts an activity: a worker has begun, has ended, or has run threads."""
+    launch = array_at(Control, control)
+    atomic_ref(launch["present"], 0).add(workers, "acq_rel")
+    atomic_ref(launch["epoch"], 0).add(1, "acq_rel")
+
+
+def agree(control: Any, aside: Any, waiting: Any, left: Any, epoch: Any, rest: Any) -> None:
+    """Agrees that nothing can end the waits of the blocks that were put aside, and reports a deadlock if all workers agree.
+
+    `rest` has the epoch in which this worker has agreed, that in which it began to wait, the time then, and the number of visits
+    since all workers have agreed.
+    """
+    launch = array_at(Control, control)
+    agreed = atomic_ref(launch["agreed"], 0)
+    if rest[0] != epoch:
+        if not is_hopeless(control, aside, waiting, left, epoch, rest):
+            return
+        rest[0], rest[3] = epoch, 0
+        old = agreed.load("acquire")
+        while True:
+            new = old + 1 if old >> 16 == epoch else epoch << 16 | 1
+            before = agreed.cas(old, new, "acq_rel")
+            if before == old:
+                break
+            old = before
+    workers = atomic_ref(launch["present"], 0).load("acquire")
+    if agreed.load("acquire") == epoch << 16 | workers and epoch_of(control) == epoch:
+        # The block that explains most waits for a number in its shared memory; another worker may have one.
+        chosen = 0
+        while chosen < waiting and not waits_for_own(aside[chosen]):
+            chosen += 1
+        rest[3] += 1
+        if chosen < waiting or rest[3] > _VISITS:
+            deadlock(aside[chosen % waiting], Status.DEADLOCK)
+
+
+def waits_for_own(block: Any) -> Any:
+    """Whether a thread of a block waits for a number in the block's own shared memory."""
+    record = array_at(Block, block)
+    result = False
+    for w in range(warps_of(block)):
+        warp = record[0].warps + WARP_BYTES * w
+        waiting = lanes_between(warp + WORDS, _FIRST_WORD, _LAST_WORD)
+        while waiting != 0:
+            result |= within(meetings.awaited(warp, meetings.first(waiting)), record[0].shared, record[0].shared_bytes)
+            waiting &= waiting - 1
+    return result
+
+
+def is_hopeless(control: Any, aside: Any, waiting: Any, left: Any, epoch: Any, rest: Any) -> Any:
+    """Whether only other threads of the launch could end the waits of the blocks that were put aside."""
+    widest = int(Reach.OTHERS) if left > 0 else int(Reach.BLOCK)
+    for i in range(waiting):
+        widest = max(widest, farthest(aside[i]))
+    if widest < Reach.OTHERS:
+        return True
+    now = nanoseconds()
+    if rest[1] != epoch:
+        rest[1], rest[2] = epoch, now
+    if now - rest[2] < _SECOND:
+        return False
+    rest[2] = now
+    open_to_others = False
+    for i in range(waiting):
+        open_to_others |= is_open(aside[i])
+    return not open_to_others
+
+
+def is_open(block: Any) -> Any:
+    """Whether others than the launch may write to a number for which a thread of the block waits."""
+    record = array_at(Block, block)
+    judge = array_at(Control, record[0].control)[0].judge
+    last, answer = int64(0), False
+    for w in range(warps_of(block)):
+        warp = record[0].warps + WARP_BYTES * w
+        waiting = lanes_between(warp + WORDS, _FIRST_WORD, _LAST_WORD)
+        while waiting != 0:
+            address = meetings.awaited(warp, meetings.first(waiting))
+            waiting &= waiting - 1
+            if address != last and reach(block, address) == Reach.OTHERS:
+                answer |= ask(judge, address) != 0
+            last = address
+    return answer
+
+
+def deadlock(block: Any, status: Any) -> None:
+    """Reports a block: its index, where each of its threads waits, and for which number in memory."""
+    record = array_at(Block, block)
+    control, threads = record[0].control, int64(record[0].count)
     if claim(control):
         launch = array_at(Control, control)
         launch[0].report_block = record[0].index
         waiting = array_at(uint32, control + _WAITING)
-        for i in range(record[0].count):
-            waiting[i] = word_of(record[0].warps, i)
+        numbers = allocate(16 * threads) if status == Status.DEADLOCK else int64(0)
+        launch[0].numbers = numbers
+        for i in range(threads):
+            word = word_of(record[0].warps, i)
+            waiting[i] = word
+            if numbers != 0 and _FIRST_WORD <= word <= _LAST_WORD:
+                address = meetings.awaited(record[0].warps + WARP_BYTES * (i // WARP_SIZE), i % WARP_SIZE)
+                array_at(uint64, numbers)[i] = meetings.number_at(address, word >> KIND_SHIFT)
+                array_at(int64, numbers)[threads + i] = address
         publish(control, status)
 
 

@@ -338,7 +338,7 @@ def _is_for_all(op: Op, values: Definitions) -> bool:
     """Whether an operation does not wait, or waits for all threads of the block or warp."""
     if not waits_at(op) or op.code in _BARRIERS:
         return True
-    if op.code in (ops.YIELD, ops.WARP_ACTIVE):
+    if op.code in (ops.YIELD, ops.AWAIT, ops.WARP_ACTIVE):
         return False
     mask = values.constant(op.operands[0])
     return mask is not None and mask & FULL_MASK == FULL_MASK

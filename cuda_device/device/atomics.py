@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cuda_device.device.lowering import Lowering, Tree, address_of, grow, value_of
-from cuda_device.device.machine_functions import nanosleep
 from cuda_device.device.packing import pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, constant_of, entered, index_type
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
@@ -362,11 +361,41 @@ def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) ->
     return first
 
 
+def await_change(atomic: Any, old: Any, nanoseconds: Any = None, state: str = "an atomic that does not change") -> None:
+    """Pauses for some nanoseconds; on the CPU until the value of an atomic differs from `old`, or for a shorter time.
+
+    The loop that calls it tests the value. Without `nanoseconds`, a GPU does nothing. A report of a deadlock describes the value
+    with the format `state` (`instrument.outline.ReportPlace`).
+    """
+    raise DeviceOnlyError.of("await_change")
+
+
+def _infer_await(arguments: Sequence[Known]) -> Typed:
+    atomic, _, nanoseconds, state = arguments
+    pause = () if nanoseconds.constant and nanoseconds.python is None else ((2, model.UINT32),)
+    dtype = _atomic_type(atomic, "wait")
+    return Typed(constant(None), ((0, atomic.type), (1, dtype), *pause), (dtype, constant_of(state, "state")))
+
+
+def _lower_await(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    (reference, old, *pause), (dtype, state) = operands, typed.settings
+    assert isinstance(reference, Value) and isinstance(reference.type, model.Ref)
+    for nanoseconds in pause:
+        build.effect(ops.PAUSE, value_of(nanoseconds))
+    if size_of(dtype) > WIDEST_EXCHANGE or reference.type.space is model.Space.LOCAL:
+        build.effect(ops.YIELD, now=True)
+        return ()
+    (word,) = pack(build, dtype, old, _word(dtype))
+    plain = build.refer(reference, model.Ref(reference.type.space, model.AtomicCell(_word(dtype))))
+    build.effect(ops.AWAIT, plain, word, state=state)
+    return ()
+
+
 def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
     """`wait`: polls with pauses that grow up to about a microsecond."""
     nanoseconds = 16
     while same_bits(atomic.load(memory, scope), old):
-        nanosleep(nanoseconds)
+        await_change(atomic, old, nanoseconds)
         if nanoseconds < 1024:
             nanoseconds *= 2
 
@@ -579,4 +608,5 @@ ROWS = entered(
     *map(_notify_row, ("notify_one", "notify_all")),
     Intrinsic(threadfence, "threadfence", _infer_fence, _lower_fence, effects=ops.FENCE.effects),
     Intrinsic(same_bits, "same_bits", _infer_same_bits, _lower_same_bits),
+    Intrinsic(await_change, "await_change", _infer_await, _lower_await, effects=ops.PAUSE.effects | ops.AWAIT.effects),
 )

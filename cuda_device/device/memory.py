@@ -193,10 +193,22 @@ def cluster_word() -> Any:
     raise DeviceOnlyError.of("cluster_word")
 
 
-def _word_row(entity: Callable[[], object], **attributes: Any) -> Intrinsic:
+BLOCK_WORDS = 64
+"""The length of `block_words`."""
+
+
+def block_words() -> Any:
+    """An array of 64 uint32 that the threads of a block share on CPU streams, initially 0, for barriers.
+
+    Those from 0 to 15 belong to named barriers, and those from 24 on to the barrier of the cluster.
+    """
+    raise DeviceOnlyError.of("block_words")
+
+
+def _word_row(entity: Callable[[], object], count: int = 1, **attributes: Any) -> Intrinsic:
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
         word = build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32), **attributes)
-        return ArrayTree(word, (build.const(INT64, 1),))
+        return ArrayTree(word, (build.const(INT64, count),))
 
     return Intrinsic(entity, entity.__name__, lambda _: Typed(Known(Array(UINT32, 1))), lower)
 
@@ -304,6 +316,7 @@ ROWS = entered(
     Intrinsic(array_at, "array_at", _infer_at, _lower_at),
     _word_row(grid_word),
     _word_row(cluster_word, cluster=True),
+    _word_row(block_words, BLOCK_WORDS, block=True),
     Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),

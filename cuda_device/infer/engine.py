@@ -45,6 +45,7 @@ from cuda_device.infer.frame import CallContext, Cell, Frame, NeverReturns, Prog
 from cuda_device.infer.meanings import Origin
 from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Module, Op, Value
+from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.library import NAMES
@@ -183,7 +184,7 @@ class Inference(Program):
         if loops.is_generator_function(source):
             cells = _converted(frame, source, const_parameters(source), cells)
             return loops.generator(frame, Cell(constant(source)), source, cells)
-        where = (frame.where or frame.location) if source.__module__ in NAMES and _raises(source.__code__) else None
+        where = (frame.where or frame.location) if source.__module__ in NAMES and _reports(source) else None
         return self.enter(frame, source, cells, CallContext(where=where), {})
 
     def link(self, function: Extern) -> None:
@@ -205,7 +206,7 @@ class Inference(Program):
         captured: Mapping[Origin, Cell],
     ) -> Cell:
         """Calls a function with bound arguments. `captured` are the values that a closed function captured."""
-        if not source.__module__.startswith("cuda_device.library."):
+        if not str(source.__module__).startswith("cuda_device.library."):
             frame.sealed_values.clear()
         types = const_parameters(source)
         constants = {*types, *([POSITION] if variant.reading else [])}
@@ -338,8 +339,23 @@ class Inference(Program):
 
 
 @lru_cache(maxsize=256)
-def _raises(code: CodeType) -> bool:
-    return any(instruction.opcode is Opcode.RAISE for instruction in decode(code))
+def _reports(source: FunctionType) -> bool:
+    """Whether a function raises exceptions, or waits, which reports of deadlocks show."""
+    return any(instruction.opcode is Opcode.RAISE for instruction in decode(source.__code__)) or _waits(source, ())
+
+
+def _waits(source: FunctionType, callers: tuple[FunctionType, ...]) -> bool:
+    """Whether a function of the library names an entity that waits, or another such function."""
+    for name in source.__code__.co_names:
+        named = source.__globals__.get(name)
+        row = row_of_entity(named)
+        if row is not None and Effect.SUSPENDS in row.effects:
+            return True
+        if not isinstance(named, FunctionType) or named.__module__ not in NAMES or row is not None:
+            continue
+        if named not in callers and _waits(named, (*callers, source)):
+            return True
+    return False
 
 
 def _converted(

@@ -461,7 +461,8 @@ class Frame:
         attributes: dict[str, object] = {"name": row.name}
         if typed.settings:
             attributes["settings"] = typed.settings
-        self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.build.location))
+        place = (self.where if Effect.SUSPENDS in row.effects else None) or self.build.location
+        self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], place))
         return Cell(typed.result, None if static else result)
 
     def check(self, holds: Cell, message: str, *values: Cell, help: str, always: bool = False) -> None:

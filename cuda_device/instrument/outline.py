@@ -39,7 +39,8 @@ class ReportPlace:
     """A place in a kernel that may report an error.
 
     If `has_values`, `{0}` and `{1}` in `message` stand for the two numbers of a report, which are integers by default (see
-    `runtime.gpu.report_message.ReportedNumber`).
+    `runtime.gpu.report_message.ReportedNumber`). Of a place where threads wait for a number in memory, `message` describes that
+    number, `{0}`.
     """
 
     location: Location
@@ -74,7 +75,7 @@ class Outline:
     recursive: bool
     positions: bool
     cooperative: bool
-    waits: Mapping[int, Location]
+    waits: Mapping[int, ReportPlace]
     reports: Mapping[int, ReportPlace]
     prints: Mapping[int, Print]
 
@@ -86,7 +87,7 @@ class Outline:
         from cuda_device.optimise import points_to
 
         positions = cooperative = calls = False
-        waits: dict[int, Location] = {}
+        waits: dict[int, ReportPlace] = {}
         reports: dict[int, ReportPlace] = {}
         prints: dict[int, Print] = {}
         for op in module.ops():
@@ -95,11 +96,11 @@ class Outline:
             elif op.code is ops.PRINT:
                 prints[op.attributes["place"]] = _print(op)
             elif "place" in op.attributes and Effect.SUSPENDS in op.code.effects:
-                waits[op.attributes["place"]] = op.location
+                waits[op.attributes["place"]] = ReportPlace(op.location, op.attributes.get("state", ""))
             elif op.code is ops.REGISTER:
                 positions |= op.attributes["name"] == "block_dim.x" and op.result.type == INT32
             calls |= op.code is ops.CALL
-            cooperative |= op.code is ops.GRID_WORD and not op.attributes.get("cluster")
+            cooperative |= op.code is ops.GRID_WORD and not {"cluster", "block"} & op.attributes.keys()
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
@@ -153,6 +154,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _report_places(places: Mapping[int, Any]) -> dict[int, ReportPlace]:
+    return {number: ReportPlace(Location(*location), *rest) for number, (location, *rest) in places.items()}
+
+
 def unpacked(data: bytes) -> ProgramSummary:
     """The summary that `packed` wrote (`extend.pack_summary`). Raises any exception for other text."""
     outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
@@ -167,8 +172,8 @@ def unpacked(data: bytes) -> ProgramSummary:
             recursive,
             positions,
             cooperative,
-            {number: Location(*location) for number, location in waits.items()},
-            {number: ReportPlace(Location(*location), *rest) for number, (location, *rest) in reports.items()},
+            _report_places(waits),
+            _report_places(reports),
             {number: Print(*parts) for number, parts in prints.items()},
         ),
         tuple(Loss(Location(*location), *words) for location, *words in losses),

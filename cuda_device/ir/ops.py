@@ -216,9 +216,10 @@ SHARED = OpDef("shared", D, 0, 1, _SHARED_DOC, ("count", "align"), optional=("nu
 ROOM = OpDef("room", D, 0, 1, "Whether the stack has room for another call: a bool, true on a GPU.", (), Effect.READS)
 DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, "The first byte of the dynamic shared memory of the launch.")
 _GRID_WORD_DOC = (
-    "The uint32 for the barriers of a cooperative launch, or of a `cluster`; all bits but the highest are 0."
+    "The uint32 for the barriers of a cooperative launch, or of a `cluster`; all bits but the highest are 0. On the CPU also "
+    "those of a `block`, which are 0."
 )
-GRID_WORD = OpDef("grid_word", D, 0, 1, _GRID_WORD_DOC, optional=("cluster",))
+GRID_WORD = OpDef("grid_word", D, 0, 1, _GRID_WORD_DOC, optional=("cluster", "block"))
 _IN_CLUSTER_DOC = "A reference to shared memory and a rank: the same place in the block of the cluster with this rank."
 IN_CLUSTER = OpDef("in_cluster", D, 2, 1, _IN_CLUSTER_DOC)
 CONSTANT = OpDef("constant", D, 0, 1, "Constant memory; `data` is hexadecimal.", ("data", "align"))
@@ -260,6 +261,11 @@ _YIELD_DOC = (
     "Lets other threads run, always if `now`, otherwise occasionally, in loops that may wait. Nothing on a GPU."
 )
 YIELD = OpDef("yield", D, 0, 0, _YIELD_DOC, effects=Effect.SUSPENDS, optional=("now", "place"))
+_AWAIT_DOC = (
+    "Lets other threads run until the number at a reference differs from an unsigned integer, or earlier. Nothing on a GPU. "
+    "`state` is a format for the number (`ReportPlace`)."
+)
+AWAIT = OpDef("await", D, 2, 0, _AWAIT_DOC, ("state",), Effect.SUSPENDS, optional=("place",))
 
 # `place` numbers the following operations in the text.
 _REPORT_DOC = (

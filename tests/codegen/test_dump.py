@@ -139,8 +139,8 @@ def test_places_are_where_threads_wait() -> None:
     work = compiler.run(job(block_sum, F32, F32), "device")
     (place,) = work.outline.waits.values()
     source = block_sum.underlying.__code__.co_filename
-    assert place.file == source
-    assert "device.syncthreads()" in Path(source).read_text().splitlines()[place.line - 1]
+    assert place.location.file == source
+    assert "device.syncthreads()" in Path(source).read_text().splitlines()[place.location.line - 1]
 
 
 # Determinism

@@ -1,12 +1,17 @@
 """Forward progress on the CPU stream: threads and blocks that wait for others, by atomics, let those run."""
 
+import mmap
+import threading
+import time
+
 import numpy as np
 import pytest
 from test_cpu_executor import interrupted
 
 import cuda_device as device
 from cuda_device.cpu import cpu_executor
-from cuda_device.cpu.records import INTERLEAVED
+from cuda_device.cpu.records import BLOCK_WORDS, INTERLEAVED
+from cuda_device.device import memory
 
 CPU = device.cpu_stream()
 EVEN = 0x55555555
@@ -124,3 +129,86 @@ def test_blocks_put_aside_give_their_memory_back():
         if turn == 10:
             before = resident()
     assert resident() - before < 4096, "grew by more than 16 MB in 50 launches"
+
+
+# Waits for numbers in memory, which are deadlocks when nothing can end them
+
+
+def waits_for(dtype):
+    @device.kernel
+    def kernel(flag, old: dtype):
+        device.atomic_ref(flag, 0).wait(old)
+
+    return kernel
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32, np.int64])
+def test_a_wait_ends_when_the_number_differs(dtype):
+    @device.kernel
+    def kernel(flag, out):
+        i = device.thread_idx.x
+        word = device.atomic_ref(flag, 0)
+        if i > 0:
+            word.wait(dtype(i - 1))
+            while word.load() != i:  # another thread's turn
+                word.wait(word.load())
+        out[i] = i
+        word.store(dtype(i + 1))
+
+    flag, out = np.zeros(1, dtype), np.zeros(33, np.int32)
+    flag[0] = 0
+    device.launch(kernel, flag, out, grid=1, block=33, stream=CPU)
+    assert flag == [33] and out.tolist() == list(range(33))
+
+
+@pytest.mark.parametrize(("dtype", "grid"), [(np.int8, 1), (np.float32, 3), (np.int64, 1000)])
+def test_a_wait_in_global_memory_that_nothing_ends(dtype, grid):
+    start = time.monotonic()
+    with pytest.raises(
+        device.KernelError, match=r"^deadlock in .* wait at .* for an atomic that does not change"
+    ) as raised:
+        device.launch(waits_for(dtype), np.zeros(1, dtype), 0, grid=grid, block=40, stream=CPU)
+    assert 1 <= time.monotonic() - start < 30 and __file__ in str(raised.value)
+    device.launch(waits_for(dtype), np.ones(1, dtype), 0, grid=grid, block=40, stream=CPU)
+
+
+@pytest.mark.parametrize("kind", ["thread", "timer"])
+def test_a_wait_that_another_thread_of_the_program_ends(kind):
+    flag = np.zeros(1, np.int32)
+
+    def let_go(seconds=0.0):
+        time.sleep(seconds)
+        flag[0] = 1
+
+    thread = threading.Timer(1.5, let_go) if kind == "timer" else threading.Thread(target=let_go, args=(1.5,))
+    thread.start()
+    device.launch(waits_for(np.int32), flag, 0, grid=3, block=40, stream=CPU)
+    thread.join()
+
+
+def test_memory_that_others_may_change():
+    shared = np.ndarray(1, np.int32, mmap.mmap(-1, 4096))  # with child processes
+    assert cpu_executor._judge(shared.ctypes.data)
+    flag = np.zeros(1, np.int32)
+    assert not cpu_executor._judge(flag.ctypes.data)
+    timer = threading.Timer(60, flag.fill, (1,))
+    timer.start()
+    assert cpu_executor._judge(flag.ctypes.data)
+    timer.cancel()
+    timer.join()
+
+
+def test_a_barrier_of_the_grid_that_a_block_does_not_reach():
+    @device.kernel
+    def kernel(flag):
+        if device.block_idx.x == 0:
+            device.atomic_ref(flag, 0).wait(0)
+        device.grid_sync()
+
+    with pytest.raises(device.KernelError, match=r"^deadlock in block \(\d, 0, 0\)") as raised:
+        device.launch(kernel, np.zeros(1, np.int32), grid=3, block=32, stream=CPU)
+    assert __file__ in str(raised.value)
+
+
+def test_a_block_has_the_words_that_device_code_names():
+    assert memory.BLOCK_WORDS == BLOCK_WORDS

@@ -120,7 +120,7 @@ _EMITTERS: dict[OpDef, Emitter] = {
     ops.WARP_MATCH: _match,
     ops.WARP_REDUCE: _call_to(lambda kind: f"redux.sync.{kind}", step=-1),
     ops.WARP_ACTIVE: _call_to(lambda _: "activemask"),
-    ops.YIELD: lambda w, op: None,
+    **dict.fromkeys((ops.YIELD, ops.AWAIT), lambda w, op: None),
     ops.PAUSE: lambda w, op: w.line(f"call void @llvm.nvvm.nanosleep({w.typed(op.operands[0])})"),
     ops.TIMER: _timer,
     ops.IN_CLUSTER: _in_cluster,

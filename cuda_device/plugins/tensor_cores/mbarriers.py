@@ -34,7 +34,7 @@ from cuda_device import (
     struct,
     target,
 )
-from cuda_device.extend import Known, constant_of, model, proxy_fence, specialised
+from cuda_device.extend import Known, await_change, constant_of, model, proxy_fence, specialised
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -326,6 +326,13 @@ _UNIT = 16
 """Copies complete multiples of 16 bytes."""
 
 
+_STATE = (
+    f"an mbarrier in phase {{0:bits {_PHASE} 1}}: {{0:bits 0 {_FIELD}}} of {{0:bits {_COUNT} {_FIELD}}} arrived, "
+    f"{{0:bits {_COMPLETED} 14 {_UNIT}}} of {{0:bits {_EXPECTED} 18}} bytes"
+)
+"""What a report of a deadlock says of a barrier."""
+
+
 def _init_on_cpu(bar: Any, count: Any) -> None:
     if count < 1 or count > _MOST_COUNT:
         raise ValueError(
@@ -438,5 +445,5 @@ def _is_over_on_cpu(bar: Any, parity: Any) -> Any:
 def _wait_on_cpu(bar: Any, parity: Any) -> None:
     word = bar.word.load("acquire", "device")
     while not _is_over(word, parity):
-        bar.word.wait(word, "acquire", "device")
+        await_change(bar.word, word, state=_STATE)
         word = bar.word.load("acquire", "device")

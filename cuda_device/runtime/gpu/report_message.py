@@ -38,16 +38,20 @@ def barrier_place(location: Location) -> ReportPlace:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The threads, as numbers within their block, that wait at a place; None is the place of threads that have returned."""
+    """The threads, as numbers within their block, that wait at a place; None is the place of threads that have returned.
+
+    `number` is the one in memory for which they wait, if they do.
+    """
 
     place: int | None
     threads: tuple[int, ...]
+    number: int | None = None
 
 
 class ReportedNumber(int):
     """The 64 bits of a reported value. Messages use the properties for values that are not int64: `{0.float32:.3f}`.
 
-    A format such as `within …` returns a help text by a function of `_HELPS`.
+    A format such as `within …` or `bits …` returns a text by a function of `_HELPS`.
     """
 
     def __format__(self, spec: str) -> str:
@@ -106,7 +110,12 @@ def _reshaped(elements: ReportedNumber, count: int, nbytes: int) -> str:
     return f"{remedy}; for dynamic shared memory, launch with shared={count * nbytes}" if elements < count else remedy
 
 
-_HELPS: dict[str, Callable[..., str]] = {"within": _within, "reshaped": _reshaped}
+def _bits(number: ReportedNumber, low: int, count: int, factor: int = 1) -> str:
+    """Some bits of the number, times a factor."""
+    return str((number.uint64 >> low & (1 << count) - 1) * factor)
+
+
+_HELPS: dict[str, Callable[..., str]] = {"within": _within, "reshaped": _reshaped, "bits": _bits}
 
 
 def failure(
@@ -135,7 +144,8 @@ def waiting_report(
             returned = f"{threads} have returned"
             continue
         place = places.get(group.place, ReportPlace(NOWHERE))
-        groups.append(f"{threads} {'at' if groups else 'wait at'} {place.location}")
+        state = "" if group.number is None else f" for {place.message.format(ReportedNumber(group.number))}"
+        groups.append(f"{threads} {'at' if groups else 'wait at'} {place.location}{state}")
     text = " and ".join([*groups, returned] if returned else groups)
     return KernelError(f"{problem} in block {block}: {text}\n  help: {help}", block)
 

@@ -209,13 +209,14 @@ class CompiledKernel:
         if self.work.job.options.checked:
             from cuda_device.runtime.gpu.report_message import barrier_place
 
-            barriers = {number: barrier_place(location) for number, location in self.work.outline.waits.items()}
+            waits = self.work.outline.waits.items()
+            barriers = {n: barrier_place(place.location) for n, place in waits if not place.message}
         return {**barriers, **self.work.outline.reports}
 
     @functools.cached_property
     def places(self) -> dict[int, ReportPlace]:
         """The places where threads wait for each other, and those that can report an error."""
-        return {number: ReportPlace(location) for number, location in self.work.outline.waits.items()} | self.reports
+        return {**self.work.outline.waits, **self.reports}
 
     def __str__(self) -> str:
         """The argument types, the target, registers and shared memory."""
