@@ -19,6 +19,7 @@ from cuda_device import (
     CompileError,
     DeviceOnlyError,
     lane_id,
+    local_array,
     ptx,
     shfl_sync,
     sm75,
@@ -169,10 +170,12 @@ def _loader_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     matrices, lanes, line = tuple(range(num)), 8 * num, _line(tile)
 
     def load(array: Any, _: Any, row: Any, column: Any) -> Any:
-        words = line(array, row, column) if lane_id < lanes else uint32x4(0, 0, 0, 0)
-        if trans:
-            return tuple([_column(words, 8 * i) for i in matrices])
-        return tuple([_word(shfl_sync(-1, words, 8 * i + lane_id // 4), lane_id % 4) for i in matrices])
+        words, loaded = line(array, row, column) if lane_id < lanes else uint32x4(0, 0, 0, 0), local_array(num, uint32)
+        for i in range(num):
+            loaded[i] = (
+                _column(words, 8 * i) if trans else _word(shfl_sync(-1, words, 8 * i + lane_id // 4), lane_id % 4)
+            )
+        return tuple([loaded[i] for i in matrices])
 
     return load
 

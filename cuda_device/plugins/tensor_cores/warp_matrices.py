@@ -17,6 +17,7 @@ from cuda_device import (
     float64,
     int32,
     lane_id,
+    local_array,
     ptx,
     shfl_sync,
     sm75,
@@ -24,7 +25,7 @@ from cuda_device import (
 )
 from cuda_device.extend import Known, dataclass, model, replace, specialised
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
-from cuda_device.plugins.tensor_cores.packed_elements import pack, unpacked
+from cuda_device.plugins.tensor_cores.packed_elements import ELEMENTS, pack, unpacked
 
 
 def mma_sync(a: Any, b: Any, c: Any, shape: tuple[int, int, int], dtype: Any) -> Any:
@@ -180,46 +181,60 @@ _ACCUMULATORS = {model.FLOAT32: "f32", model.FLOAT64: "f64", model.INT32: "s32"}
 
 @functools.cache
 def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
-    """The function that computes a product by shuffles, from the registers of A, B and C.
+    """The function that computes a product from the registers of A, B and C.
 
-    A lane has the sums of two columns in one row, or in two. In the order of k, it gets each word of these rows of A from a lane
-    of its own group, and each word of these columns of B from a lane of the column's group.
+    A lane has sums of two columns in one row, or in two. By shuffles, it gets the registers of these rows of A from the four
+    lanes of its own group, and those of these columns of B from the lanes of the groups of the columns.
     """
-    is_packed, has_two_rows = accumulator.type == model.UINT32, product.shape[0] > 8
-    type = model.FLOAT32 if is_packed else accumulator.type
-    of_a, of_b = _numbers(product.a, type), _numbers(product.b, type)
-    steps, rows = tuple(range(_registers("b", product)[0].count)), 2 if has_two_rows else 1
-    first_b = len(steps) * rows
-    first_c = first_b + len(steps)
-    halves = unpacked(model.FLOAT16)
+    type, add = HOST_TYPES[_registers("a", product)[0].type], _adder(product, accumulator)
+    in_a, in_b = (_registers(name, product)[0].count for name in "ab")
+    count = in_a + 2 * in_b
 
     def multiplied(*registers: Any) -> Any:
-        a, b, c = registers[:first_b], registers[first_b:first_c], registers[first_c:]
-        if is_packed:
-            c = tuple([float32(x) for word in c for x in halves(word)])
-        c0, c1, c2, c3 = c if has_two_rows else (*c, *c)
+        a, b = registers[:in_a], registers[in_a : in_a + in_b]
+        own, words = local_array(count, type), local_array((4, count), type)
+        own[:] = (*a, *b, *b)
         group, column = lane_id // 4 * 4, lane_id % 4 * 8
-        for step in steps:
-            for t in range(4):
-                upper = of_a(shfl_sync(-1, a[rows * step], group + t))
-                lower = of_a(shfl_sync(-1, a[rows * step + 1], group + t)) if has_two_rows else upper
-                left = of_b(shfl_sync(-1, b[step], column + t))
-                right = of_b(shfl_sync(-1, b[step], column + 4 + t))
-                for x, y, u, v in zip(upper, lower, left, right):  # noqa: B905
-                    c0, c1, c2, c3 = c0 + x * u, c1 + x * v, c2 + y * u, c3 + y * v
-        if is_packed:
-            return pack(c0, c1, dtype=float16), pack(c2, c3, dtype=float16)
-        return (c0, c1, c2, c3) if has_two_rows else (c0, c1)
+        for t in range(4):
+            for i in range(count):
+                first = group if i < in_a else column if i < in_a + in_b else column + 4
+                words[t, i] = shfl_sync(-1, own[i], first + t)
+        return add(words, *registers[in_a + in_b :])
 
     return multiplied
 
 
 @functools.cache
-def _numbers(element: Element, accumulator: model.Number) -> Callable[[Any], Any]:
-    """The function that returns the elements in a register, in the type in which the products are added."""
+def _adder(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
+    """The function that adds the products of the elements in the words of four lanes to the registers of C, in the order of k."""
+    is_packed, rows = accumulator.type == model.UINT32, product.shape[0] // 8
+    sums = model.FLOAT32 if is_packed else accumulator.type
+    of_a, of_b = _elements(product.a, sums), _elements(product.b, sums)
+    width, steps, halves = 32 // bits_of(product.a) or 1, _registers("b", product)[0].count, unpacked(model.FLOAT16)
+
+    def add(words: Any, *c: Any) -> Any:
+        if is_packed:
+            c = tuple([float32(x) for word in c for x in halves(word)])
+        c0, c1, c2, c3 = c if rows == 2 else (*c, *c)
+        for step in range(steps):
+            for t in range(4):
+                for e in range(width):
+                    x, y = of_a(words, t, rows * step, e), of_a(words, t, rows * step + rows - 1, e)
+                    u, v = of_b(words, t, rows * steps + step, e), of_b(words, t, rows * steps + steps + step, e)
+                    c0, c1, c2, c3 = c0 + x * u, c1 + x * v, c2 + y * u, c3 + y * v
+        if is_packed:
+            return pack(c0, c1, dtype=float16), pack(c2, c3, dtype=float16)
+        return (c0, c1, c2, c3) if rows == 2 else (c0, c1)
+
+    return add
+
+
+@functools.cache
+def _elements(element: Element, sums: model.Number) -> Callable[..., Any]:
+    """The function that returns an element of a word, in the type in which the products are added."""
     if element == model.FLOAT64:
-        return lambda register: (register,)
+        return lambda words, t, i, _: words[t, i]
     if isinstance(element, str):
-        return lambda register: ((register & uint32(0xFFFFE000)).view(float32),)
-    elements, dtype = unpacked(element), HOST_TYPES[accumulator]
-    return lambda register: tuple([dtype(x) for x in elements(register)])
+        return lambda words, t, i, _: (words[t, i] & uint32(0xFFFFE000)).view(float32)
+    dtype, host, width = HOST_TYPES[sums], ELEMENTS[element], 32 // element.bits
+    return lambda words, t, i, e: dtype(words.view(host)[t, width * i + e])
