@@ -16,12 +16,14 @@ import sys
 # The names by their modules, in the order of the documentation; `a=b`: what the module calls b. A name may be a module.
 _MODULES = {
     # functions and kernels
+    "device.copies": "await_copies begin_copy commit_copies end_copy proxy_fence",
     "device.functions": "DecoratedFunction links_of",
     "device.hints": "const_parameters parameters_of",
     "device.memory": "aligned displaced",
     "device.options": "Options",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind",
+    "runtime.launch.by_value": "ByValue",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",

@@ -13,6 +13,11 @@ from cuda_device.compiler import Stage as Stage
 from cuda_device.compiler import observe_compilations as observe_compilations
 from cuda_device.compiler import run
 from cuda_device.compiler import show as show
+from cuda_device.device.copies import await_copies as await_copies
+from cuda_device.device.copies import begin_copy as begin_copy
+from cuda_device.device.copies import commit_copies as commit_copies
+from cuda_device.device.copies import end_copy as end_copy
+from cuda_device.device.copies import proxy_fence as proxy_fence
 from cuda_device.device.entities import DeviceValue as DeviceValue
 from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of
@@ -53,6 +58,7 @@ from cuda_device.runtime.gpu.streams import as_stream as as_stream
 from cuda_device.runtime.gpu.streams import join as join
 from cuda_device.runtime.launch.arguments import Argument as Argument
 from cuda_device.runtime.launch.arguments import bind as bind
+from cuda_device.runtime.launch.by_value import ByValue as ByValue
 from cuda_device.runtime.launch.compile_job import job_of as job_of
 from cuda_device.runtime.launch.compiled import CodeRecord as CodeRecord
 from cuda_device.runtime.launch.compiled import kernel_of as kernel_of

@@ -206,15 +206,15 @@ def allocate_local(build: Lowering, form: model.Type) -> Value:
 class Lowerer:
     """Lowers one function; `trees` maps typed values to their trees."""
 
-    def __init__(self, source: Function, checked: bool, in_place: Mapping[str, Function]) -> None:
-        self.source, self.checked, self.in_place = source, checked, in_place
+    def __init__(self, source: Function, checked: bool, in_place: Mapping[str, Function], traced: bool = False) -> None:
+        self.source, self.checked, self.in_place, self.traced = source, checked, in_place, traced
         self.trees: dict[Value, Tree] = {}
         self.blocks = {id(block): Block() for block in source.blocks}
         self.constants: dict[Value, object] = {}
         self.falling: set[Value] = set()
         """See `Function.falling`."""
         self.sums = Sums()
-        self.build = Lowering(Block(), checked=checked, sums=self.sums)
+        self.build = Lowering(Block(), checked=checked, sums=self.sums, traced=traced)
 
     def parameter(self, block: Block, param: Value) -> Tree:
         """Gives a block the leaves of a parameter; returns their tree."""
@@ -355,7 +355,7 @@ Rule = Callable[[Lowerer, Op], "Tree | None"]
 """Lowers an operation: returns the tree of its only result; None if it has no result or the rule has set the trees."""
 
 
-def lower_module(module: Module, checked: bool = False, debug: bool = False) -> Module:
+def lower_module(module: Module, checked: bool = False, debug: bool = False, traced: bool = False) -> Module:
     """The device-level module of a typed one, with the checks of checked mode if `checked`.
 
     Operations replace calls of functions that are `in_place`, unless a debugger is to show them. A step of a generator takes and
@@ -364,7 +364,7 @@ def lower_module(module: Module, checked: bool = False, debug: bool = False) -> 
     """
     in_place = {} if debug else {callee.name: callee for callee in module.functions[1:] if _is_in_place(callee)}
     kept = [function for function in module.functions if function.name not in in_place]
-    return Module([_function(Lowerer(function, checked, in_place)) for function in kept])
+    return Module([_function(Lowerer(function, checked, in_place, traced)) for function in kept])
 
 
 def _is_in_place(function: Function) -> bool:
@@ -404,7 +404,8 @@ def _function(lowerer: Lowerer) -> Function:
             lowerer.trees[param] = lowerer.parameter(target, param)
     opened: list[Block] = []
     for block in source.blocks:
-        lowerer.build = Lowering(lowerer.blocks[id(block)], checked=lowerer.checked, sums=lowerer.sums)
+        block_of = lowerer.blocks[id(block)]
+        lowerer.build = Lowering(block_of, checked=lowerer.checked, sums=lowerer.sums, traced=lowerer.traced)
         lowerer.lower(block.ops)
         opened += lowerer.build.opened
     result = leaves(source.result)

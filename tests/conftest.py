@@ -46,7 +46,7 @@ from cuda_device.codegen.gpu import assemblers
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch import launcher
-from cuda_device.types.architectures import of_capability, parse
+from cuda_device.types.architectures import of_gpu, parse
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
@@ -241,8 +241,8 @@ def properties_of(stream: device.GpuStream) -> driver.Properties:
 
 
 def target_of(stream: device.GpuStream) -> str:
-    """The architecture of the GPU of a stream."""
-    return str(of_capability(*properties_of(stream).capability))
+    """The architecture for which launches on a stream are compiled."""
+    return str(of_gpu(*properties_of(stream).capability))
 
 
 def command(*words: str) -> int:

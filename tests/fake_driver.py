@@ -52,6 +52,10 @@ ASK_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctyp
 CAPTURE_INFO = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_uint64), *[ctypes.c_void_p] * 3
 )
+ENCODE_TENSOR_MAP = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, *[ctypes.POINTER(ctypes.c_uint64)] * 2,
+    *[ctypes.POINTER(ctypes.c_uint)] * 2, *[ctypes.c_int] * 4,
+)  # fmt: skip
 ASK_STREAM_INT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int))
 
 
@@ -428,6 +432,13 @@ class FakeDriver:
             call() if self.done else self.host_functions.append(call)
         return self._answer("cuLaunchHostFunc", stream)
 
+    def _encode(self, out, kind, rank, address, lengths, strides, box, steps, *patterns):
+        """Describes an array as the driver's tensor map does: here, by the address."""
+        tables = (lengths[:rank], strides[: rank - 1], box[:rank], steps[:rank])
+        ctypes.memset(out, 0x5A, 128)
+        ctypes.c_uint64.from_address(out).value = address
+        return self._answer("cuTensorMapEncodeTiled", out % 64, kind, address, *map(tuple, tables), patterns)[0]
+
     def _launch_by_address(self, *arguments):
         self.by_address += 1
         return self.cuLaunchKernel(*arguments)[0]
@@ -444,6 +455,7 @@ class FakeDriver:
                 "cuEventDestroy": DESTROY_EVENT(lambda event: self.cuEventDestroy(event)[0]),
                 "cuEventRecord": RECORD_EVENT(lambda event, stream: self.cuEventRecord(event, stream)[0]),
                 "cuStreamWaitEvent": WAIT_EVENT(lambda *given: self.cuStreamWaitEvent(*given)[0]),
+                "cuTensorMapEncodeTiled": ENCODE_TENSOR_MAP(self._encode),
                 "cuStreamGetCtx": ASK_STREAM(lambda stream, out: _give(out, self.cuStreamGetCtx(stream))),
             }
         return 0, ctypes.cast(self.entries[symbol.decode()], ctypes.c_void_p).value, 0

@@ -19,10 +19,14 @@ from cuda_device.cpu.records import (
     BLOCK,
     CONTROL,
     FUEL,
+    GENERIC,
+    HUSHES,
     KIND_SHIFT,
     NANOSECONDS,
     RECORDS,
+    SKIPPED,
     THREAD,
+    WAKES,
     WARP,
     WARP_SIZE,
     WIDE,
@@ -36,7 +40,7 @@ from cuda_device.extend import Options, dataclass, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
-from cuda_device.types.model import Number, Ref, Space
+from cuda_device.types.model import INT64, Number, Ref, Space
 
 _RETURNED = "returned"
 """The label of the end of a kernel in regions."""
@@ -57,7 +61,7 @@ _BLOCK_FIELDS = {
     "dynamic_shared_bytes": "dynamic_bytes",
 }
 _FUNCTIONS = """\
-declare void @cuda_device.trace(ptr readonly captures(none), i32, i64, i64)
+declare void @cuda_device.trace(ptr readonly captures(none), i32, i64, i64, i32)
 declare i64 @cuda_device.nanoseconds(i32)
 """
 # The names of operations and their kinds in `Suspension`.
@@ -428,16 +432,24 @@ class Cpu(Dialect):
 
     def _trace(self, writer: llvm_writer.FunctionWriter, op: Op) -> None:
         """A call for the race detector, for which addresses in shared memory are offsets."""
-        place, value, done = op.attributes["place"], "0", "1"
+        from cuda_device.cpu.traces import Event
+
+        place, event, value, done, flags = op.attributes["place"], op.attributes["event"], "0", "1", 0
         for operand in op.operands[:1]:
             is_address = isinstance(operand.type, Ref)
             value = writer.temporary(f"{'ptrtoint' if is_address else 'zext'} {writer.typed(operand)} to i64")
             if isinstance(operand.type, Ref) and operand.type.space is Space.SHARED:
                 begin = writer.temporary(f"ptrtoint ptr {self._shared_memory(writer)} to i64")
                 value = writer.temporary(f"sub i64 {value}, {begin}")
+            elif isinstance(operand.type, Ref) and operand.type.space is Space.GENERIC:
+                flags |= GENERIC
         for operand in op.operands[1:]:
-            done = writer.temporary(f"zext {writer.typed(operand)} to i64")
-        writer.line(f"call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})")
+            wide = operand.type == INT64
+            done = writer.name(operand) if wide else writer.temporary(f"zext {writer.typed(operand)} to i64")
+        if event in (Event.LOAD, Event.STORE):
+            flags |= SKIPPED
+        flags |= HUSHES if "quiet" in op.attributes else WAKES if event == Event.COPY_END else 0
+        writer.line(f"call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done}, i32 {flags})")
 
     def exit_thread(self, function: Function) -> str:
         """Ends the kernel; other functions return to their callers (`cpu/cpu_passes`)."""

@@ -13,8 +13,12 @@ nothing. Two atomic operations race only if the scope of one does not include th
 even if the two accesses did not happen at the same time in this run.
 
 If only block-wide barriers order the threads of a kernel, its machine code checks each access itself
-(`cpu.shadow_memory`) and records only the races. The threads of other kernels record every event, and this module
+(`cpu.shadow_memory`) and records only the races. The threads of other kernels record every event, and `cpu.clocks`
 determines how the events are ordered.
+
+An asynchronous copy is done at once here, but its accesses are its own, and race with those of all threads that do not wait for
+it, also with those of the thread that began it. A copy through the asynchronous proxy that reads what a thread has stored to
+shared memory is also reported if that thread has called no proxy fence in between.
 """
 
 from __future__ import annotations
@@ -29,152 +33,17 @@ import numpy as np
 
 from cuda_device import KernelError
 from cuda_device.cpu import shadow_memory, traces
-from cuda_device.cpu.records import EVENT, LOG, MAXIMUM_THREADS, WARP_SIZE
+from cuda_device.cpu.clocks import BLOCK, NOTHING, Clocks, Stamp, Thread, VectorClock, joined, knows
+from cuda_device.cpu.records import EVENT, LOG
 from cuda_device.cpu.traces import Event, TracePoint
 from cuda_device.errors import Index
 from cuda_device.extend import Argument, dataclass, field, parameters_of
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
+from cuda_device.types.model import Array, Pointer, Ref, Struct, Tuple, Type
 
 if TYPE_CHECKING:
     from cuda_device.cpu.cpu_executor import Execution
     from cuda_device.extend import Work
-
-# The order of events, for kernels whose events are recorded:
-#
-#     knows(view, stamp)      whether what a thread did at `stamp` happened before what the owner of the view does now
-#
-# An ordinary vector clock has an entry for each thread, which for a block would take the square of its size at each barrier. A
-# `VectorClock` therefore also has entries for blocks, which count barriers. A barrier creates one view for all threads of its
-# block, and `syncwarp` one for the threads of its mask.
-
-
-BLOCK = MAXIMUM_THREADS
-
-
-@dataclass(frozen=True, slots=True)
-class VectorClock:
-    """What happened before the next event of its owner: all that blocks and threads did before these counts."""
-
-    blocks: Mapping[int, int] = field(default_factory=dict)
-    threads: Mapping[int, int] = field(default_factory=dict)
-
-
-NOTHING = VectorClock()
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """The time of an event of a thread: the numbers of barriers of its block and of its own ticks before it."""
-
-    thread: int
-    barriers: int
-    ticks: int
-
-    @property
-    def block(self) -> int:
-        """The number of the thread's block in the grid."""
-        return self.thread // BLOCK
-
-    @property
-    def warp(self) -> int:
-        """The number of the thread's warp in the grid."""
-        return self.thread // WARP_SIZE
-
-
-def knows(view: VectorClock, stamp: Stamp) -> bool:
-    """Whether an event at `stamp` happened before the next event of the view's owner."""
-    return view.blocks.get(stamp.block, 0) > stamp.barriers or view.threads.get(stamp.thread, 0) > stamp.ticks
-
-
-def joined(views: Iterable[VectorClock]) -> VectorClock:
-    """The union of views."""
-    distinct = list({id(view): view for view in views if view is not NOTHING}.values())
-    if len(distinct) < 2:
-        return distinct[0] if distinct else NOTHING
-    return VectorClock(_most([view.blocks for view in distinct]), _most([view.threads for view in distinct]))
-
-
-def _most(counts: list[Mapping[int, int]]) -> Mapping[int, int]:
-    some = [counted for counted in counts if counted]
-    if len(some) < 2:
-        return some[0] if some else {}
-    merged = dict(some[0])
-    for counted in some[1:]:
-        for key, value in counted.items():
-            if merged.get(key, 0) < value:
-                merged[key] = value
-    return merged
-
-
-@dataclass(slots=True)
-class Thread:
-    """A thread: its view, the time of its next event, and the effects of its fences."""
-
-    number: int
-    view: VectorClock = NOTHING
-    stamp: Stamp = Stamp(0, 0, 0)
-    fenced: dict[int, VectorClock] = field(default_factory=dict)
-    """The view at its last releasing fence, which later relaxed stores publish, for each of `_reached`."""
-    seen: dict[int, VectorClock] = field(default_factory=dict)
-    """The views that its relaxed loads read, for a later acquiring fence."""
-    woken: bool = False
-    """Whether another thread left the wait first, and so updated this thread."""
-
-
-class Clocks:
-    """The threads of a launch, and the order of their events."""
-
-    def __init__(self) -> None:
-        self.threads: dict[int, Thread] = {}
-        self._barriers: defaultdict[int, int] = defaultdict(int)
-        self._waiting: defaultdict[tuple[int, int | None], list[Thread]] = defaultdict(list)
-
-    def thread(self, block: int, linear: int) -> Thread:
-        """The thread. Threads are known from their first event."""
-        number = block * BLOCK + linear
-        if number not in self.threads:
-            self.threads[number] = Thread(number)
-            self._restamp(self.threads[number], 0)
-        return self.threads[number]
-
-    def _restamp(self, thread: Thread, ticks: int) -> None:
-        thread.stamp = Stamp(thread.number, self._barriers[thread.number // BLOCK], ticks)
-
-    def publish(self, thread: Thread) -> VectorClock:
-        """The view that a release by this thread publishes. It does not include what the thread does later."""
-        ticks = thread.stamp.ticks + 1
-        view = VectorClock(thread.view.blocks, {**thread.view.threads, thread.number: ticks})
-        self._restamp(thread, ticks)
-        return view
-
-    def arrive(self, thread: Thread, mask: int | None = None) -> None:
-        """The thread waits for its block, or for the lanes of `mask`."""
-        self._waiting[_group(thread, mask)].append(thread)
-
-    def leave(self, thread: Thread, mask: int | None = None) -> None:
-        """The thread continues after it has waited. The first one that does so shows that all have arrived."""
-        if thread.woken:
-            thread.woken = False
-            return
-        come = self._waiting.pop(_group(thread, mask))
-        block, known = thread.stamp.block, joined(arrived.view for arrived in come)
-        if mask is None:
-            self._barriers[block] += 1
-            others = {number: n for number, n in known.threads.items() if number // BLOCK != block}
-            view = VectorClock({**known.blocks, block: self._barriers[block]}, others)
-        else:
-            ticks = {arrived.number: arrived.stamp.ticks + 1 for arrived in come}
-            view = VectorClock(known.blocks, {**known.threads, **ticks})
-        for arrived in come:
-            arrived.view, arrived.woken = view, arrived is not thread
-            self._restamp(arrived, arrived.stamp.ticks + (mask is not None))
-
-
-def _group(thread: Thread, mask: int | None) -> tuple[int, int | None]:
-    """The threads that a thread waits for."""
-    return (thread.stamp.block if mask is None else thread.stamp.warp), mask
-
 
 # Races in a launch on the CPU stream
 
@@ -184,6 +53,7 @@ _MOST = 8
 """The maximum number of races, at different places in the program, that a message describes."""
 _WIDEST = 16
 _ANYWHERE = -1
+_IN_SHARED_MEMORY = " of shared memory"
 
 _ACQUIRES = (Order.ACQUIRE, Order.CONSUME, Order.ACQ_REL, Order.SEQ_CST)
 _RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
@@ -198,11 +68,33 @@ class MemoryAccess:
     writes: bool
     same: bool = False
     """Whether it stores a number that was in memory already."""
+    fences: int = 0
+    """The number of proxy fences that its thread had called."""
 
     @property
     def atomic(self) -> bool:
         """Whether it is an atomic operation."""
-        return self.point.event not in (Event.LOAD, Event.STORE)
+        return self.point.event not in (Event.LOAD, Event.STORE, Event.COPY_READ)
+
+    @property
+    def through_proxy(self) -> bool:
+        """Whether a copy makes it through the asynchronous proxy."""
+        return self.stamp.copy is not None and self.stamp.copy.start.proxy
+
+    @property
+    def kind(self) -> str:
+        """The kind of the copy that makes it, or nothing."""
+        return "" if self.stamp.copy is None else self.stamp.copy.start.kind
+
+    @property
+    def what(self) -> str:
+        """What a message calls the copy."""
+        return "product" if self.kind == "wgmma" else "copy"
+
+    @property
+    def statement(self) -> TracePoint:
+        """The place in the program of the statement that makes it, or begins the copy that does."""
+        return self.point if self.stamp.copy is None else self.stamp.copy.start
 
 
 @dataclass(slots=True)
@@ -212,9 +104,9 @@ class ShadowCell:
     write: MemoryAccess | None = None
     reads: dict[int, MemoryAccess] = field(default_factory=dict)
     atomics: dict[tuple[int, bool, Scope], MemoryAccess] = field(default_factory=dict)
-    scopes: set[Scope] = field(default_factory=set)
+    scopes: frozenset[Scope] = frozenset()
     """The scopes of the atomic operations."""
-    blocks: set[int] = field(default_factory=set)
+    blocks: frozenset[int] = frozenset()
     """The blocks of their threads."""
     released: dict[int, VectorClock] = field(default_factory=dict)
     """The views that an acquiring load of this location joins, for each of `_reached`."""
@@ -227,11 +119,18 @@ class Race:
     where: str
     first: MemoryAccess
     second: MemoryAccess
+    unfenced: bool = False
+    """Whether they are ordered, but not for the asynchronous proxy, through which a copy reads what was stored."""
 
     @property
     def array(self) -> str:
         """The name of the array; shared memory counts as one."""
-        return "" if self.second.point.shared else self.where.rpartition("[")[0]
+        return "" if self.is_in_shared_memory else self.where.rpartition("[")[0]
+
+    @property
+    def is_in_shared_memory(self) -> bool:
+        """Whether the location is in shared memory."""
+        return self.where.endswith(_IN_SHARED_MEMORY)
 
     @property
     def is_of_writes(self) -> bool:
@@ -299,6 +198,12 @@ class RaceDetector:
         if self.races:
             raise self._error()
 
+    def explain(self, error: KernelError) -> None:
+        """Adds the races before an error, which may be its cause, to the message."""
+        self._full()
+        if self.races:
+            error.args = (f"{error}\nbefore it, a {self._error()}",)
+
     def _full(self) -> None:
         # Nothing can be raised through machine code.
         log = self.log[0]
@@ -317,9 +222,11 @@ class RaceDetector:
         clocks, points = self.clocks, self.points
         for block, linear, place, value, done in events:
             thread, point = clocks.thread(block, linear), points[place]
+            actor = thread.copy or thread
             match point.event:
                 case Event.LOAD | Event.STORE:
-                    self._access(thread, point, value, point.event is Event.STORE, point.compares and bool(done))
+                    same = point.compares and bool(done)
+                    self._access(actor, point, value, point.bytes, point.event is Event.STORE, same)
                 case Event.ARRIVE:
                     clocks.arrive(thread)
                 case Event.LEAVE:
@@ -329,9 +236,13 @@ class RaceDetector:
                 case Event.WARP_LEAVE:
                     clocks.leave(thread, value)
                 case Event.FENCE:
-                    self._fence(thread, point)
+                    self._fence(actor, point)
+                case Event.COPY_READ:
+                    self._access(actor, point, value, done)
+                case _ if point.of_copies:
+                    clocks.follow_copies(thread, point, value)
                 case _:
-                    self._atomic(thread, point, value, point.event is not Event.ATOMIC_LOAD and bool(done))
+                    self._atomic(actor, point, value, point.event is not Event.ATOMIC_LOAD and bool(done))
 
     def _take_races(self, events: list[tuple[int, ...]]) -> None:
         """Keeps the races that the machine code found. Each consists of two events."""
@@ -343,28 +254,32 @@ class RaceDetector:
         point, stamp = self.points[place], Stamp(block * BLOCK + linear, 0, 0)
         return MemoryAccess(stamp, point, bool(done), point.compares and bool(done & shadow_memory.SAME))
 
-    def _keep(self, start: int, first: MemoryAccess, second: MemoryAccess) -> None:
-        key = first.point, second.point
+    def _keep(self, start: int, first: MemoryAccess, second: MemoryAccess, unfenced: bool = False) -> None:
+        key = first.statement, second.statement
         known = self.races.get(key) or self.races.get(key[::-1])
         if known is None:
-            self.races[key] = Race(self._name(start), first, second)
+            self.races[key] = Race(self._name(start), first, second, unfenced)
         elif known.is_of_equal_stores and not second.same:  # of all such races, one whose numbers differ is reported
-            self.races[known.first.point, known.second.point] = Race(self._name(start), first, second)
+            self.races[known.first.statement, known.second.statement] = Race(self._name(start), first, second)
 
     # Accesses
 
-    def _access(self, thread: Thread, point: TracePoint, address: int, writes: bool, same: bool) -> None:
-        access = MemoryAccess(thread.stamp, point, writes, same)
-        for start, cell in self._cells_of(thread, point, address):
+    def _access(
+        self, thread: Thread, point: TracePoint, address: int, nbytes: int, writes: bool = False, same: bool = False
+    ) -> None:
+        access = MemoryAccess(thread.stamp, point, writes, same, len(thread.fences))
+        for start, cell in self._cells_of(thread, point, address, nbytes):
             self._check(start, cell, access, thread.view)
             if writes:
                 self._cells[start] = ShadowCell(access)
             else:
-                cell.reads[access.stamp.thread] = access
+                cell.reads[access.stamp.actor] = access
+                if start < 0 and access.through_proxy:
+                    self._check_proxy(start, cell, access, thread.view)
 
     def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
-        access = MemoryAccess(thread.stamp, point, writes)
-        cells = list(self._cells_of(thread, point, address))
+        access = MemoryAccess(thread.stamp, point, writes, False, len(thread.fences))
+        cells = list(self._cells_of(thread, point, address, point.bytes))
         # The first cell keeps what the atomic operation publishes.
         first = cells[0][1]
         if point.event is not Event.ATOMIC_STORE:
@@ -372,8 +287,8 @@ class RaceDetector:
         for start, cell in cells:
             self._check(start, cell, access, thread.view)
             cell.atomics[thread.number, writes, point.scope] = access
-            cell.scopes.add(point.scope)
-            cell.blocks.add(access.stamp.block)
+            cell.scopes |= {point.scope}
+            cell.blocks |= {access.stamp.block}
         if writes:
             self._release(thread, point, first)
 
@@ -387,9 +302,27 @@ class RaceDetector:
         else:
             others += (a for a in cell.atomics.values() if a.writes or access.writes)
         for other in others:
-            if other.stamp.thread != access.stamp.thread and not knows(view, other.stamp):
+            if other.stamp.actor != access.stamp.actor and not knows(view, other.stamp, other.writes):
                 self._keep(start, other, access)
                 return
+
+    def _check_proxy(self, start: int, cell: ShadowCell, access: MemoryAccess, view: VectorClock) -> None:
+        """Reports a store that a copy reads through the asynchronous proxy, unless its thread has called a proxy fence since."""
+        stores = [cell.write] if cell.write is not None else []
+        for store in (*stores, *(atomic for atomic in cell.atomics.values() if atomic.writes)):
+            ordered = knows(view, store.stamp)
+            if ordered and not store.through_proxy and not self._is_fenced(store, view):
+                self._keep(start, store, access, unfenced=True)
+                return
+
+    def _is_fenced(self, store: MemoryAccess, view: VectorClock) -> bool:
+        """Whether the view includes a proxy fence that the thread of a store has called after it."""
+        for stamp, before in self.clocks.threads[store.stamp.thread].fences[store.fences :]:
+            if not knows(view, stamp):
+                return False
+            if store.stamp.copy is None or knows(before, store.stamp):
+                return True
+        return False
 
     # Order
 
@@ -419,15 +352,17 @@ class RaceDetector:
 
     # Locations
 
-    def _cells_of(self, thread: Thread, point: TracePoint, address: int) -> Iterator[tuple[int, ShadowCell]]:
+    def _cells_of(
+        self, thread: Thread, point: TracePoint, address: int, nbytes: int
+    ) -> Iterator[tuple[int, ShadowCell]]:
         """The cells of an access. Shared memory, of which each block has its own, lies below 0."""
         start = address - (thread.stamp.block + 1) * shadow_memory.BELOW if point.shared else address
-        for part in range(start, start + point.bytes, self._units[point.shared]):
+        for part in range(start, start + nbytes, self._units[start < 0]):
             yield part, self._cells[part]
 
     def _name(self, start: int) -> str:
         if start < 0:
-            return f"byte {start % shadow_memory.BELOW} of shared memory"
+            return f"byte {start % shadow_memory.BELOW}{_IN_SHARED_MEMORY}"
         named = (region.element(start) for region in self.regions)
         return next((name for name in named if name), f"address {start:#x}")
 
@@ -440,16 +375,24 @@ class RaceDetector:
             texts.append(f"and races at {len(races) - _MOST} more places")
         second = races[0].second
         block, thread = self._indices(second.stamp)
-        return KernelError("\n".join(texts), block, thread, second.point.location)
+        return KernelError("\n".join(texts), block, thread, second.statement.location)
 
     def _text(self, race: Race) -> str:
-        lines = [f"race on {race.where}: nothing orders these two accesses"]
+        what = _UNFENCED if race.unfenced else "nothing orders these two accesses"
+        lines = [f"race on {race.where}: {what}"]
         for access in (race.first, race.second):
-            block, thread = self._indices(access.stamp)
-            lines.append(f"  thread {thread} of block {block} {_verb(access)} at {access.point.location}")
-            lines.append(access.point.location.excerpt())
-        lines.append(f"  help: {self._atomic_remedy(race) or _remedy(race, self.points.values())}")
+            lines += [self._line(access), access.statement.location.excerpt()]
+        remedy = copy_remedy(race) or self._atomic_remedy(race) or _remedy(race, self.points.values())
+        lines.append(f"  help: {remedy}")
         return "\n".join(line for line in lines if line)
+
+    def _line(self, access: MemoryAccess) -> str:
+        """Who accesses the memory, and where."""
+        block, thread = self._indices(access.stamp)
+        location, what = access.statement.location, access.what
+        if access.stamp.copy is None:
+            return f"  thread {thread} of block {block} {_verb(access)} at {location}"
+        return f"  the {what} that thread {thread} of block {block} started at {location} {_verb(access)}"
 
     def _atomic_remedy(self, race: Race) -> str:
         """The remedy if threads write one element by one statement, such as `c[0] += 1`, which no barrier can order."""
@@ -554,7 +497,41 @@ def _verb(access: MemoryAccess) -> str:
 
 
 def _line(access: MemoryAccess) -> tuple[str, int]:
-    return access.point.location.file, access.point.location.line
+    return access.statement.location.file, access.statement.location.line
+
+
+_UNFENCED = "without fence_proxy_async by the thread that stores, the copy may read what was there before the store"
+_WAITS = {
+    "cp_async": "cp_async_commit() and cp_async_wait()",
+    "bulk": "bulk_commit() and bulk_wait()",
+    "wgmma": "wgmma_wait(…)",
+}
+"""How the thread that has started copies waits for them, by their kinds."""
+_STARTS = {"wgmma": "warpgroup"}
+_BARRIER_WAIT = "wait(parity) of the barrier whose bytes it completes"
+"""How threads wait for copies of other kinds."""
+
+
+def copy_remedy(race: Race) -> str:
+    """The remedy if one of the accesses is that of an asynchronous copy; otherwise nothing."""
+    if race.unfenced:
+        return "call fence_proxy_async() after the store, in each thread that stores, and then the barrier before the copy starts"
+    copies = [access for access in (race.first, race.second) if access.stamp.copy is not None]
+    if not copies:
+        return ""
+    access = copies[0]
+    wait = _WAITS.get(access.kind, _BARRIER_WAIT)
+    if access.kind == "bulk" and race.is_in_shared_memory:
+        wait = _BARRIER_WAIT if access.writes else "bulk_commit() and bulk_wait(read=True)"
+    if len(copies) > 1:
+        return f"wait for the first {access.what} before the second {copies[1].what} starts: {wait}"
+    if race.first.stamp.thread == race.second.stamp.thread:
+        return f"wait for the {access.what} before the access: {wait}"
+    who = (
+        "" if wait == _BARRIER_WAIT else f" in the {_STARTS.get(access.kind, 'thread')} that starts it, then a barrier"
+    )
+    first = f"if the access is to come first, put a barrier before the {access.what}"
+    return f"wait for the {access.what} before the access: {wait}{who}; {first}"
 
 
 def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
@@ -586,12 +563,17 @@ def watched(work: Work, execution: Execution) -> Callable[..., None]:
     points, names = traces.points(work["inlined"]), parameters_of(work.job.function).names
 
     def launch(parameters: Any, arguments: Sequence[Argument], stopped: Callable[[], bool] | None = None) -> None:
-        named = zip(names, arguments, strict=True)
+        # An array is named by its own parameter rather than by that of a map of it.
+        named = sorted(zip(names, arguments, strict=True), key=lambda pair: isinstance(pair[1].known.type, Ref))
         memory = [
             region for name, argument in named for region in regions(name, argument.known.type, iter(argument.views))
         ]
         detector = RaceDetector(points, execution.shape.block, execution.shape.grid, memory)
-        execution(parameters, arguments, stopped, detector.address)
+        try:
+            execution(parameters, arguments, stopped, detector.address)
+        except KernelError as error:
+            detector.explain(error)
+            raise
         detector.finish()
 
     return launch
@@ -606,6 +588,6 @@ def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:
         case Struct(fields=fields):
             for field in fields:
                 yield from regions(f"{name}.{field.name}", field.type, views)
-        case Array() | Pointer():
+        case Array() | Pointer() | Ref():  # a reference to a description of an array
             view = next(views)
             yield Region(name, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)

@@ -214,8 +214,11 @@ CONTROL = Record(
 
 # What the race detector knows about a block: the log of the launch, and `moment`, the number of what the block does from one
 # barrier to the next. `cells` is the shadow of its shared memory, with a cell for `unit` bytes; `unit` is 0 if the threads record
-# events.
-WATCH = Record("%Watch", {"log": "ptr", "moment": "i64", "cells": "ptr", "unit": "i64"})
+# events. The loads and stores of a `quiet` thread are no events, because it makes a copy whose reads are recorded as a whole.
+WATCH = Record(
+    "%Watch",
+    {"log": "ptr", "moment": "i64", "cells": "ptr", "unit": "i64", "quiet": f"[{MAXIMUM_THREADS} x i32]"},
+)
 
 # The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
 # address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is its
@@ -239,6 +242,9 @@ LOG = Record(
 )
 # An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
 EVENT = Record("%Event", {"block": "i64", "thread": "i32", "place": "i32", "value": "i64", "done": "i64"})
+
+GENERIC, SKIPPED, HUSHES, WAKES = 1, 2, 4, 8
+"""The flags of an event: its address may be in any memory; quiet threads skip it; the thread is quiet from now on; it is not."""
 
 RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 

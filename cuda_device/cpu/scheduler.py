@@ -416,7 +416,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "settle": (settle, (INT64,)),
     "exchange": (exchange, (INT64, UINT32)),
     "keep": (meetings.keep, (INT64, *(type_of_hint(uint32x3),) * 2, UINT32, UINT32, INT64, INT64)),
-    "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
+    "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64, UINT32)),
 }
 
 

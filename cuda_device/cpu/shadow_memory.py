@@ -1,6 +1,6 @@
 """The race detector's shadow memory on the CPU, which checks accesses as they happen; written in Python like `scheduler`.
 
-    trace(thread, place, value, done)        records an event of a thread in the log, or checks it here
+    trace(thread, place, value, done, flags)    records an event of a thread in the log, or checks it here
 
 If only barriers order the threads of a kernel, each access is checked immediately against a cell of the shadow, as in FastTrack.
 An access is represented by two numbers: its `actor`, which is the thread, and its `time`, which is a moment and the place in the
@@ -21,11 +21,23 @@ from typing import Any
 from numpy import int64, uint32, uint64
 
 from cuda_device.cpu.host_code import allocate, call, free
-from cuda_device.cpu.records import BLOCK, EVENT, LOG, THREAD, WATCH
+from cuda_device.cpu.records import (
+    BLOCK,
+    EVENT,
+    GENERIC,
+    HUSHES,
+    LOG,
+    MAXIMUM_THREADS,
+    SKIPPED,
+    THREAD,
+    WAKES,
+    WATCH,
+)
 from cuda_device.device.memory import array_at
 
 Block, Event, Log, Thread, Watch = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD, WATCH))
 
+_QUIET = WATCH.offset("quiet")
 # A cell: the actors of all slots, then their times. An empty slot has actor 0.
 LAST_WRITE, READS, ATOMICS, ATOMIC_READS = 0, 1, 3, 5
 SLOTS = 7
@@ -75,6 +87,9 @@ def watch_of(log: Any, shared_bytes: Any) -> Any:
     address = allocate(Watch.itemsize)
     watch, kinds = array_at(Watch, address), array_at(Log, log)[0].kinds
     watch[0].log, watch[0].cells, watch[0].unit = log, int64(0), int64(0)
+    quiet = array_at(uint32, address + _QUIET)
+    for i in range(MAXIMUM_THREADS):
+        quiet[i] = uint32(0)
     if kinds != 0:
         shift = array_at(Log, log)[0].shared_shift & 63
         count = (int64(shared_bytes) >> shift) + 1
@@ -112,14 +127,19 @@ def number_of(block: Any) -> Any:
 # Events
 
 
-def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
+def trace(thread: Any, place: Any, value: Any, done: Any, flags: Any) -> None:
     """Reports an event of a thread to the race detector. The launch has one worker, so this needs no atomic operations."""
     record = array_at(Thread, thread)
     block = array_at(Block, record[0].block)
     watch = array_at(Watch, block[0].watch)
     log = array_at(Log, watch[0].log)
     if log[0].kinds == 0:
-        append(watch[0].log, number_of(record[0].block), record[0].linear, place, value, done)
+        quiet = array_at(uint32, block[0].watch + _QUIET)
+        if flags & (HUSHES | WAKES) != 0:
+            quiet[record[0].linear] = flags & HUSHES
+        if flags & SKIPPED == 0 or quiet[record[0].linear] == 0:
+            address = in_shared_memory(record[0].block, value) if flags & GENERIC != 0 else value
+            append(watch[0].log, number_of(record[0].block), record[0].linear, place, address, done)
         return
     number = array_at(int64, log[0].kinds)[place]
     kind, size, shared = number & _KIND_MASK, number >> _BYTES_SHIFT, number & _SHARED != 0
@@ -134,6 +154,26 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         cell, unit = cell_of(block[0].watch, value, shared)
         check_access(record[0].block, cell, value - BELOW if shared else value, actor, time, kind, done)
         value += unit
+
+
+def in_shared_memory(block: Any, address: Any) -> Any:
+    """An address that may be in the shared memory of a block of the cluster, as the number that races has for it."""
+    record = array_at(Block, block)
+    size = record[0].dynamic + record[0].dynamic_bytes - record[0].shared
+    if record[0].shared <= address < record[0].shared + size:
+        return address - record[0].shared - (number_of(block) + 1) * BELOW
+    if record[0].cluster != 0:
+        wide, high, deep = record[0].cluster_dim
+        begins = array_at(int64, record[0].cluster)
+        for rank in range(wide * high * deep):
+            begin = begins[1 + rank]
+            if begin <= address < begin + size:
+                x = int64(record[0].cluster_idx.x * wide + rank % wide)
+                y = int64(record[0].cluster_idx.y * high + rank // wide % high)
+                z = int64(record[0].cluster_idx.z * deep + rank // wide // high)
+                number = (z * record[0].grid.y + y) * record[0].grid.x + x
+                return address - begin - (number + 1) * BELOW
+    return address
 
 
 def append(log_address: Any, block: Any, thread: Any, place: Any, value: Any, done: Any) -> None:

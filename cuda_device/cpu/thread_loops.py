@@ -69,7 +69,7 @@ class LoopedKernel:
     @property
     def arguments(self) -> str:
         """The arguments after the thread, as text that starts with a comma."""
-        return "".join(f", {type} %argument.{i}" for i, type in enumerate(self.leaves))
+        return "".join(f", {'ptr' if _is_in_place(leaf) else leaf} %argument.{i}" for i, leaf in enumerate(self.leaves))
 
     @property
     def context(self) -> str:
@@ -129,6 +129,11 @@ def _loop(
 """
 
 
+def _is_in_place(leaf: str) -> bool:
+    """Whether an argument stays where it is packed, and the kernel takes its address."""
+    return leaf.startswith("[")
+
+
 def _records(kernel: LoopedKernel) -> str:
     """Copies of the thread's and the block's record, and the kernel's arguments.
 
@@ -137,13 +142,17 @@ def _records(kernel: LoopedKernel) -> str:
     """
     leaves = kernel.leaves
     record = Record("{ " + ", ".join(leaves) + " }", {str(i): type for i, type in enumerate(leaves)})
+    arguments = "".join(
+        (record.address if _is_in_place(leaf) else record.load)(f"%argument.{i}", "%parameters", str(i))
+        for i, leaf in enumerate(leaves)
+    )
     return f"""\
   %thread = alloca {THREAD}
   %block = alloca {BLOCK}
   %copy = load {BLOCK}, ptr %shared.block
   store {BLOCK} %copy, ptr %block
 {BLOCK.load("%parameters", "%block", "parameters")}\
-{"".join(record.load(f"%argument.{name}", "%parameters", name) for name in record.fields)}\
+{arguments}\
 {THREAD.store("%block", "%thread", "block")}"""
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import count
 
-from cuda_device.extend import Location, dataclass, layout, ops
+from cuda_device.extend import Location, dataclass, layout, ops, replace
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.optimise import points_to
@@ -27,7 +27,8 @@ from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 class Event(StrEnum):
     """The kind of an event. The event of a compare-and-swap has an operand that is true if it wrote.
 
-    The event of a store has one if the number can be compared. It is true if memory already had this number.
+    The event of a store has one if the number can be compared. It is true if memory already had this number. `device/copies`
+    has the events of asynchronous copies; that of a read of an array has the number of bytes as an operand.
     """
 
     LOAD = "load"
@@ -40,6 +41,12 @@ class Event(StrEnum):
     LEAVE = "leave"
     WARP_ARRIVE = "warp.arrive"
     WARP_LEAVE = "warp.leave"
+    COPY_BEGIN = "copy.begin"
+    COPY_READ = "copy.read"
+    COPY_END = "copy.end"
+    COPY_COMMIT = "copy.commit"
+    COPY_AWAIT = "copy.await"
+    PROXY_FENCE = "proxy.fence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,19 @@ class TracePoint:
     """The alignment of the address; 0 if it is that of `bytes`."""
     compares: bool = False
     """Whether it is a store whose event has an operand."""
+    kind: str = ""
+    """The kind of copies that it concerns."""
+    proxy: bool = False
+    """Whether a copy begins that accesses shared memory through the asynchronous proxy."""
+    only_reads: bool = False
+    """Whether a thread waits only for the reads of copies."""
+    open: bool = False
+    """Whether a thread also waits for copies that belong to no group."""
+
+    @property
+    def of_copies(self) -> bool:
+        """Whether it is an event of asynchronous copies other than an access."""
+        return self.event.startswith(("copy", "proxy"))
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
@@ -69,6 +89,8 @@ _ATOMIC = {
     ops.ATOMIC_UPDATE: Event.ATOMIC_UPDATE,
     ops.ATOMIC_CAS: Event.ATOMIC_UPDATE,
 }
+_OF_COPIES = ("proxy", "read", "open")
+"""Attributes of the events of copies, which are true if they are there."""
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 _WAITS = (Event.ARRIVE, Event.LEAVE)
 _SHARED = (Space.GLOBAL, Space.SHARED, Space.GENERIC)
@@ -121,9 +143,11 @@ def _point(op: Op) -> TracePoint:
     order = Order(attributes.get("memory", "relaxed")), Scope(attributes.get("scope", "system"))
     type = op.operands[0].type if op.operands else None
     if not isinstance(type, Ref):
-        return TracePoint(event, op.location, 0, False, *order)
+        kind, (proxy, only_reads, open) = attributes.get("kind", ""), (name in attributes for name in _OF_COPIES)
+        point = TracePoint(event, op.location, 0, False, *order)
+        return replace(point, kind=kind, proxy=proxy, only_reads=only_reads, open=open)
     shared, generic = type.space is Space.SHARED, type.space is Space.GENERIC
-    has_answer, is_store = len(op.operands) > 1, event is Event.STORE
+    has_answer, is_store = len(op.operands) > 1 and event is not Event.COPY_READ, event is Event.STORE
     align, may_fail = type.align or layout.align_of(type.pointee), has_answer and not is_store
     nbytes, compares = layout.size_of(type.pointee), has_answer and is_store
     return TracePoint(event, op.location, nbytes, shared, *order, may_fail, generic, align, compares)
@@ -146,6 +170,8 @@ def _traced(op: Op, places: Iterator[int]) -> list[Op]:
             after, done = _same_bits(op, op.result, op.operands[1])
             operands.append(done)
         return [op, *after, tell(_ATOMIC[op.code], *operands, **_order(op))]
+    if op.code is ops.TRACE:
+        return [Op(ops.TRACE, op.operands, [], op.attributes | {"place": next(places)}, [], op.location)]
     if op.code is ops.FENCE:
         return [tell(Event.FENCE, **_order(op)), op]
     if op.code in _BARRIERS:

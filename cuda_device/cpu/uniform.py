@@ -423,7 +423,7 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
         return True
     if op.code is ops.LOAD:
         type = op.operands[0].type
-        if not isinstance(type, Ref) or type.space not in (Space.GLOBAL, Space.SHARED, Space.CONSTANT):
+        if not isinstance(type, Ref) or type.space not in (Space.GLOBAL, Space.SHARED, Space.CONSTANT, Space.PARAMETER):
             return False
     elif op.code not in _OF_OPERANDS:
         return False
@@ -454,9 +454,11 @@ def drop_ordered_reads(module: Module) -> Module:
 
     If all threads of a block reach the same barriers, two accesses are unordered only if paths without a barrier lead to both
     from the entry or from one barrier. A race that makes threads reach different barriers is itself between such accesses.
+    Barriers do not order the accesses of asynchronous copies.
     """
     function = module.main
-    if any(_is_in(Space.GENERIC, op) for op in module.ops()) or not runs_together(function, *analysed(function)):
+    followed = any(_is_in(Space.GENERIC, op) or _is_of_copies(op) for op in module.ops())
+    if followed or not runs_together(function, *analysed(function)):
         return module
     calls_write = any(_writes_shared(op) for callee in module.functions[1:] for op in callee.ops())
     kept = set[Op]()
@@ -472,6 +474,11 @@ def _is_in(space: Space, op: Op) -> bool:
     """Whether an operation is the event of an access to a memory."""
     type = op.operands[0].type if op.code is ops.TRACE and op.operands else None
     return isinstance(type, Ref) and type.space is space
+
+
+def _is_of_copies(op: Op) -> bool:
+    """Whether an operation is an event of asynchronous copies."""
+    return op.code is ops.TRACE and str(op.attributes["event"]).startswith("copy")
 
 
 def _reads(op: Op) -> bool:

@@ -230,7 +230,14 @@ class Kernel(DecoratedFunction):
             raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def bind(
-        self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None, cluster: Any = None
+        self,
+        *,
+        grid: Any = None,
+        block: Any = None,
+        shared: Any = 0,
+        threads: Any = None,
+        cluster: Any = None,
+        dependent: Any = None,
     ) -> Any:
         """Returns a `BoundKernel`: the kernel with its launch configuration, called as `bound(*args, stream=…)`.
 
@@ -238,7 +245,7 @@ class Kernel(DecoratedFunction):
         `TypeError` if such a function takes other parameters, and if neither `grid` nor `threads` is given.
         """
         # This module cannot import it, because it is in a higher layer.
-        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster)
+        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster, dependent)
 
     def timings(self) -> dict[str, float]:
         """Returns the seconds that each compiler stage took for the newest variant; empty before the first launch.

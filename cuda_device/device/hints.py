@@ -20,7 +20,8 @@ from cuda_device.errors import CallError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, Aligned, becomes, convert_number, number_of, type_of_hint, unannotated
-from cuda_device.types.known import Known
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.layout import is_by_value
 
 # Constant expressions
 
@@ -216,6 +217,9 @@ def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, .
 
 def _with_hint(known: Known, hint: Any, name: str) -> Known:
     array = known.type
+    if isinstance(hint, model.Ref) and (not is_by_value(array) or str(known) != str(of_type(hint))):
+        text = f"the argument {name!r} is {known}, but the parameter's type hint is {of_type(hint)}"
+        raise CallError(text, "pass an argument of that type, or correct the hint")
     if not isinstance(hint, model.Array) or isinstance(array, model.NoneType):
         return known
     if not isinstance(array, model.Array) or array.ndim != hint.ndim:

@@ -136,10 +136,11 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
 class Lowering(Builder):
     """A builder of device operations with Python's semantics. `opened` lists the blocks that checks have created.
 
-    The builders of a function's blocks share `sums`.
+    The builders of a function's blocks share `sums`. `traced` says whether the race detector follows the program.
     """
 
     checked: bool = False
+    traced: bool = False
     sums: Sums = field(default_factory=Sums)
     opened: list[Block] = field(default_factory=list)
 

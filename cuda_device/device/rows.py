@@ -25,6 +25,7 @@ from cuda_device.types.promote import promote
 
 if TYPE_CHECKING:
     from cuda_device.device.lowering import Lowering, Tree
+    from cuda_device.types.sealed import Sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,20 @@ class Intrinsic:
     """Whether a call with constant builtin numbers is evaluated by calling the entity."""
     asks_target: bool = False
     """Whether the last argument of `infer` is the selector of the target."""
+    asks_options: bool = False
+    """Whether the `Options` of the compilation come before it."""
+    check: Callable[..., None] | None = None
+    """Checks a program that calls a function that `infer` returned; see `specialised`."""
     predicates: tuple[str, ...] = ()
     """The parameters that take a function without parameters, which is called; `infer` receives the truth of its result."""
     named: bool = False
     """Whether the entity is a class with a signature."""
     only_for: tuple[type[Type], ...] | None = None
     """The types of arguments with which a call of a builtin is this row; otherwise `infer/builtin_calls` has a rule for it."""
+    opens: bool = False
+    """Whether it takes sealed tuples, which the function that is called instead gets as tuples."""
+    seals: Sealed | None = None
+    """What its result, a tuple, is until another entity opens it."""
     on_cpu: Callable[..., object] | None = None
     """A Python function that the CPU stream calls instead, with the operands of `infer`."""
 

@@ -6,6 +6,7 @@ x.reshape(n, 4)   →   window x, 0, (n, 4)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
@@ -100,3 +101,8 @@ def aligned(frame: Frame, array: Cell, bytes: Cell, /) -> Cell:
         )
     lengths, steps = extents(frame, array), strides(frame, array)
     return _placed(frame, array, array.type, Cell(constant(0)), lengths, steps, aligned=align)
+
+
+def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
+    """The product of lengths."""
+    return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])

@@ -131,7 +131,7 @@ def _join_same(a: Known, b: Known) -> Known | None:
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)
         return tuple_of(known) if len(known) == len(items) else None
-    if isinstance(a.type, model.Bundle) and isinstance(b.type, model.Bundle):
+    if isinstance(a.type, model.Bundle) or isinstance(b.type, model.Bundle):
         return _join_bundles(a, b)
     if isinstance(a.type, (model.Range, model.RangeIterator)) and type(a.type) is type(b.type):
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
@@ -196,7 +196,9 @@ def _join_numbers(a: Known, b: Known, number: model.Number | None) -> Known | No
 
 
 def _join_bundles(a: Known, b: Known) -> Known | None:
-    if a.value != b.value or len(a.items) != len(b.items):
+    for adopted in filter(None, (getattr(known.value, "adopted", None) for known in (a, b))):
+        a, b = adopted(a), adopted(b)  # sealed tuples
+    if type(a.type) is not type(b.type) or a.value != b.value or len(a.items) != len(b.items):
         return None
     strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)
     items: list[Known] = []

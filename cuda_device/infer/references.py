@@ -4,8 +4,10 @@
     p = points[i]            p is a value: a copy
     m = locks[i]             m is a ref<global, struct<Lock, …>> again, because a Lock has atomic members: it has identity
 
-Only `self` can be a reference to a plain struct. Any other use of it (a second name, an argument, a result, an operand) reads the
-value.
+    t = table                t is a ref<parameter, struct<Table, …>>: an argument of the kernel that is passed as its bytes
+
+Only `self` can be a reference to a plain struct in memory that may change. Any other use of it (a second name, an argument, a
+result, an operand) reads the value.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from cuda_device.types.layout import (
     placement,
     shortfall,
 )
-from cuda_device.types.model import INDEX, Array, AtomicCell, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import INDEX, Array, AtomicCell, Layout, Ref, Space, Struct, Subarray, Tuple, Type, Vector
 
 if TYPE_CHECKING:
     from cuda_device.infer import indexing
@@ -118,6 +120,10 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
     """Writes a value to the place that a reference refers to, converted to its type."""
     type = reference.known.type
     assert isinstance(type, Ref) and reference.value is not None
+    if type.space is Space.PARAMETER:
+        raise CompileError(
+            "an argument that is passed by value is read-only", help="assign the new value to a variable"
+        )
     if type.readonly:
         raise CompileError("the array is read-only", help="pass an array that can be written")
     if is_copied_in_memory(frame, value, type.pointee):
@@ -149,9 +155,11 @@ def _copy(frame: Frame, target: Cell, source: Cell) -> None:
 
 
 def value_of(frame: Frame, cell: Cell) -> Cell:
-    """Reads the value of a reference to a plain struct. Returns other values unchanged."""
+    """Reads the value of a reference to a plain struct that may change. Returns other values unchanged."""
     type = cell.known.type
-    if isinstance(type, Ref) and isinstance(type.pointee, Struct) and not has_identity(type.pointee):
+    if not isinstance(type, Ref) or type.space is Space.PARAMETER:
+        return cell
+    if isinstance(type.pointee, Struct) and not has_identity(type.pointee):
         cell = load(frame, cell)
         cell.place = None
     return cell

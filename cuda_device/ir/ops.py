@@ -274,8 +274,9 @@ _REPORT_DOC = (
     "Reports an error of this thread to the host, perhaps with two int64; the first report of a launch counts."
 )
 REPORT = OpDef("report", D, MANY, 0, _REPORT_DOC, ("status", "message"), Effect.WRITES, optional=("place", "help"))
-# The first operand is a reference or a mask of lanes; a second one says whether an access wrote.
-_TRACED = ("memory", "scope", "place")
+# The first operand is a reference, a mask of lanes or a number of groups; a second one says whether an access wrote, or how many
+# bytes a copy reads. The attributes after `place` are those of asynchronous copies (`device/copies`).
+_TRACED = ("memory", "scope", "place", "kind", "proxy", "quiet", "read", "open")
 TRACE = OpDef(
     "trace", D, MANY, 0, "Records an `event` for the race detector.", ("event",), Effect.WRITES, optional=_TRACED
 )

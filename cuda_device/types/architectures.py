@@ -103,6 +103,12 @@ def of_capability(major: int, minor: int) -> Architecture:
     return parse(f"sm_{max(fitting)}")
 
 
+def of_gpu(major: int, minor: int) -> Architecture:
+    """Like `of_capability`, for code that runs on no other GPU: the variant with all its features (sm_90a), if there is one."""
+    portable, own = of_capability(major, minor), f"sm_{major}{minor}a"
+    return parse(own) if own in ARCHITECTURES else portable
+
+
 def latest(names: Iterable[str]) -> str:
     """The newest of some architectures, in its portable variant if it is among them: its PTX runs on all later GPUs."""
     return max(names, key=lambda name: (parse(name).number, not parse(name).variant))

@@ -10,14 +10,15 @@ import ctypes
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types import model
 from cuda_device.types.abi import representation
-from cuda_device.types.layout import accesses, align_of, float_bits, leaves, size_of
+from cuda_device.types.layout import accesses, align_of, float_bits, is_by_value, leaves, size_of
 
-Leaf = int | float | bool
-"""A number that is passed to a kernel."""
+Leaf = int | float | bool | bytes
+"""A number that is passed to a kernel, or the bytes of an argument that is passed by value."""
 
 _CODES = {
     model.NumberKind.BOOL: "?",
@@ -30,7 +31,7 @@ _CODES = {
 def code_of(leaf: model.Type) -> str:
     """The format character of a leaf in Python's `struct`."""
     if isinstance(leaf, model.Ref):
-        return "Q"
+        return f"{size_of(leaf.pointee)}s" if is_by_value(leaf) else "Q"
     assert isinstance(leaf, model.Number)
     if leaf.format != model.Format.IEEE:
         return {8: "B", 16: "H"}[leaf.bits]
@@ -59,8 +60,8 @@ class Packing:
         """The type of a buffer for the arguments."""
         return ctypes.c_char * (self.structure.size or 1)
 
-    def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
-        """A buffer with the values; a float that is too large for float32 becomes infinite."""
+    def pack(self, values: Sequence[Any]) -> ctypes.Array[ctypes.c_char]:
+        """A buffer with the leaves; a float that is too large for float32 becomes infinite."""
         buffer = self.buffer()
         if self.odd:
             values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]
@@ -89,15 +90,16 @@ def _packing(parameters: Sequence[model.Type]) -> Packing:
     leaf_types, codes, texts, offsets, leaf_offsets = [], [], ["="], [], []
     end = packed = 0  # of the structure, and of its leaves
     for type in parameters:
-        start = -(-end // align_of(type)) * align_of(type)
+        placed = type.pointee if is_by_value(type) else type
+        start = -(-end // align_of(placed)) * align_of(placed)
         offsets.append(start)
         for access in accesses(type, _NO_ALIGNMENT):
             leaf_types.append(access.type)
             codes.append(code_of(access.type))
             leaf_offsets.append(start + access.offset)
             texts.append(f"{leaf_offsets[-1] - packed}x{codes[-1]}")
-            packed = leaf_offsets[-1] + size_of(access.type)
-        end = start + size_of(type)
+            packed = leaf_offsets[-1] + struct.calcsize(codes[-1])
+        end = start + size_of(placed)
     texts.append(f"{end - packed}x")
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
     odd = {i: n for i, n in enumerate(leaf_types) if isinstance(n, model.Number) and n.format != model.Format.IEEE}

@@ -22,7 +22,7 @@ from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.layout import has_arrays, map_arrays, parts
+from cuda_device.types.layout import has_arrays, is_by_value, map_arrays, parts
 
 T = TypeVar("T")
 
@@ -252,6 +252,8 @@ class Known(_Memo):
             return "None"
         if isinstance(self.type, model.RangeIterator):
             return "an iterator of a range"
+        if is_by_value(self.type):
+            return getattr(self.type.pointee, "name", str(self.type.pointee))
         if isinstance(self.type, model.Ref) and isinstance(self.type.pointee, model.Struct):
             return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
         if isinstance(self.type, model.Ref) and isinstance(self.type.pointee, model.AtomicCell):

@@ -19,7 +19,7 @@ import builtins
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
@@ -148,6 +148,11 @@ def has_leaves(type: model.Type) -> bool:
     return isinstance(type, (model.Number, model.Ref, model.Pointer, model.Array)) or any(map(has_leaves, parts(type)))
 
 
+def is_by_value(type: model.Type | None) -> TypeGuard[model.Ref]:
+    """Whether an argument of a kernel is passed as the bytes of what it refers to, and not as an address."""
+    return isinstance(type, model.Ref) and type.space is model.Space.PARAMETER
+
+
 @lru_cache(maxsize=4096)
 def has_identity(type: model.Type) -> bool:
     """Whether a value of `type` is a location in memory and cannot be copied: an atomic, or a struct that contains one."""
@@ -183,6 +188,8 @@ def without_classes(type: model.Type) -> model.Type:
             return rebuilt(type, map(without_classes, elements))
         case model.Array(dtype) | model.Subarray(dtype) | model.Pointer(dtype) | model.AtomicCell(dtype):
             return replace(type, dtype=without_classes(dtype))
+        case model.Ref():
+            return replace(type, pointee=without_classes(type.pointee))
     return type
 
 

@@ -54,6 +54,8 @@ class Space(enum.Enum):
     SHARED = "shared"
     LOCAL = "local"
     CONSTANT = "constant"
+    PARAMETER = "parameter"
+    """An argument of a kernel that is passed as a copy of its bytes, which nobody writes."""
 
 
 @dataclass(frozen=True)

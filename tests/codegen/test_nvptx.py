@@ -21,6 +21,7 @@ from cuda_device.types.architectures import (
     TRIPLE,
     Architecture,
     of_capability,
+    of_gpu,
     parse,
 )
 
@@ -102,6 +103,15 @@ def test_architecture_of_a_gpu(capability: tuple[int, int], name: str) -> None:
     for wrong in ("7.0", "13.0", "6.1"):
         with pytest.raises(ValueError, match=f"{wrong} is not supported"):
             of_capability(*map(int, wrong.split(".")))
+
+
+def test_launches_are_for_the_variant_of_the_gpu_that_every_assembler_of_its_architecture_knows() -> None:
+    exact = {"7.5": "sm_75", "8.9": "sm_89", "9.0": "sm_90a", "10.0": "sm_100a", "10.1": "sm_100", "12.1": "sm_121a"}
+    assert {text: str(of_gpu(*map(int, text.split(".")))) for text in exact} == exact
+    for name, (number, variant, ptx) in ARCHITECTURES.items():
+        assert variant != "a" or ARCHITECTURES[f"sm_{number}"][2] == ptx, name
+    with pytest.raises(ValueError, match="7.0 is not supported"):
+        of_gpu(7, 0)
 
 
 # ---- what the PTX says

@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from conftest import poison, properties_of
+from conftest import can_assemble, poison, properties_of
+from fake_driver import CONTEXT, installed
 from ir_helpers import define
 from llvmlite import binding
 
@@ -172,7 +173,7 @@ def ask(out):
 def capability(stream):
     """The compute capability that kernels on a stream see, times 10. It is the driver's word, not the compiler's."""
     if stream.kind == "cpu":
-        return int(stream.stream.target.removeprefix("sm_"))
+        return selector(stream.stream.target).number
     major, minor = properties_of(stream.stream).capability
     return 10 * major + minor
 
@@ -223,6 +224,31 @@ def test_a_dead_branch_may_be_anything(stream):
     assert out[2] == (5 if capability(stream) in (75, 80) else 6)
     assert name_of_target() == 3
     assert "100" in compiled(ask, "sm_100a")
+
+
+@device.kernel
+def ask_for_this_very_gpu(out):
+    out[0] = device.target(device.provides(device.sm90a))
+
+
+@pytest.mark.skipif(not can_assemble("sm_90a"), reason="no assembler")
+def test_launches_have_the_features_of_exactly_their_gpu(monkeypatch):
+    """A launch is compiled for sm_90a on a GPU of 9.0, `compile` for what it is told, and the default CPU stream is sm_90a."""
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
+    with installed() as gpu:
+        gpu.stack[-1] = CONTEXT
+        stream = device.GpuStream(0x77, 0, context=CONTEXT)
+        device.launch(ask_for_this_very_gpu, device.zeros(1, np.bool_, stream=stream), grid=1, block=1, stream=stream)
+        ((variant,),) = (ask_for_this_very_gpu.variants.values(),)
+        own = variant.work["ptx"]
+    assert ".target sm_90a" in own and str(variant).split(",")[-2].endswith("on sm_90a")
+    flags = device.ArrayType(np.bool_, 1)
+    texts = [device.compile(ask_for_this_very_gpu, flags, target=t, output="ptx").code for t in ("sm_90", "sm_90a")]
+    assert own != texts[0] and ".target sm_90\n" in texts[0]
+    out = np.zeros(2, np.bool_)
+    device.launch(ask_for_this_very_gpu, out[:1], grid=1, block=1, stream=device.cpu_stream())
+    device.launch(ask_for_this_very_gpu, out[1:], grid=1, block=1, stream=device.cpu_stream(target="sm_90"))
+    assert out.tolist() == [True, False]
 
 
 def test_the_cpu_stream_emulates_a_target():

@@ -371,7 +371,7 @@ def test_a_kernel_tells_what_was_compiled():
     assert repr(kernel) == "<kernel mixed>"
     x = np.ones(64, np.float32)
     device.launch(kernel, x, x.copy(), grid=1, block=64, stream=device.cpu_stream())
-    shown = "(array<float32, 1, C>, array<float32, 1, C>) on the CPU as sm_90, 256 bytes of shared memory"
+    shown = "(array<float32, 1, C>, array<float32, 1, C>) on the CPU as sm_90a, 256 bytes of shared memory"
     assert repr(kernel) == f"<kernel mixed: {shown}>"
     device.launch(kernel, x.astype(float), x.copy(), grid=1, block=64, stream=device.cpu_stream())
     assert repr(kernel).startswith(f"<kernel mixed: {shown}; (array<float64, 1, C>, ")
@@ -403,7 +403,7 @@ def test_a_variant_for_a_gpu_knows_its_registers(monkeypatch):
         device.launch(kernel, device.zeros(64), device.zeros(64), grid=1, block=64)
     used = counted(ptx(mixed, launch_facts=True), "sm_90")
     assert repr(kernel) == (
-        f"<kernel mixed: (array<float32, 1, C>, array<float32, 1, C>) on sm_90, {used} registers, 256 bytes of shared memory>"
+        f"<kernel mixed: (array<float32, 1, C>, array<float32, 1, C>) on sm_90a, {used} registers, 256 bytes of shared memory>"
     )
 
 

@@ -152,7 +152,7 @@ def test_equality_is_by_handle_and_context(gpu):
 
 def test_cpu_stream():
     assert device.cpu_stream(target="sm_100a") == device.CpuStream("sm_100a")
-    assert device.cpu_stream().target == "sm_90"
+    assert device.cpu_stream().target == "sm_90a"
     assert device.cpu_stream().handle is None
     device.cpu_stream().synchronize()
     for wrong in ("90", "sm90", "sm_90x", 90, None):

@@ -26,7 +26,7 @@ from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef
 from cuda_device.optimise import loop_addresses, points_to
 from cuda_device.types import model
-from cuda_device.types.layout import align_of, float_bits, leaves, size_of
+from cuda_device.types.layout import align_of, float_bits, is_by_value, leaves, size_of
 
 
 def literal(type: model.Type, value: object) -> str:
@@ -292,6 +292,13 @@ class ModuleWriter:
         """A type in memory: a bool is a byte."""
         return "i8" if type == model.BOOL else self.type(type)
 
+    def argument_type(self, type: model.Type | None) -> str:
+        """A type among the packed arguments of a kernel. One of vectors of bytes is as aligned as its elements are large."""
+        if not is_by_value(type):
+            return self.memory_type(type)
+        align = align_of(type.pointee)
+        return f"[{size_of(type.pointee) // align} x <{align} x i8>]"
+
     def element_type(self, type: model.Type) -> str:
         """A type of the size of `type` in memory, for `getelementptr`."""
         real = isinstance(type, model.Number) and not type.is_complex
@@ -448,6 +455,8 @@ def truncate(writer: FunctionWriter, op: Op, source: model.Number, target: model
 #     …, as a result              alignstack(4) [3 x float]                .param .align 4 .b8 x[12]
 #     an address                  ptr                                      .param .b64
 #
+# An argument of any kernel that is passed by value is such a copy, too, whose address the kernel may take: `__grid_constant__`.
+#
 # Numbers of fewer than 32 bits are passed in 32 bits, whose upper bits are ignored.
 
 
@@ -479,12 +488,14 @@ def _alignment(type: model.Type) -> str:
 
 def parameter(writer: FunctionWriter, value: Value) -> str:
     """The declaration of a parameter. A bool is passed to a kernel as a byte."""
-    name, function = writer.names[value], writer.function
-    assert value.type is not None
-    if function.interop and isinstance(value.type, model.Ref) and _is_copy(value.type):
-        size, align = size_of(value.type.pointee), align_of(value.type.pointee)
-        return f"ptr byval([{size} x i8]) align {align} {name}"
-    if function.kernel and value.type == model.BOOL:
+    name, function, type = writer.names[value], writer.function, value.type
+    assert type is not None
+    if isinstance(type, model.Ref):
+        is_kept = type.space is model.Space.PARAMETER and function.kernel and writer.dialect.is_gpu
+        if is_kept or (function.interop and type.space is model.Space.LOCAL):
+            kept = ' "nvvm.grid_constant"' if is_kept else ""
+            return f"ptr byval([{size_of(type.pointee)} x i8]) align {align_of(type.pointee)}{kept} {name}"
+    if function.kernel and type == model.BOOL:
         return f"i8 {name}.wide"
     if function.interop and not function.kernel and _is_narrow(value.type):
         return f"i32 {name}.wide"

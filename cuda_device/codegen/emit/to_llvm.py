@@ -338,7 +338,8 @@ def _machine(writer: FunctionWriter, op: Op) -> None:
         constraints += [*map(_register_class, op.operands[: len(op.operands) - tied]), *map(str, range(tied))]
         effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
         call = f'call {result} asm{sideeffect} "{llvm_writer.quoted(text)}", "{",".join(constraints + effects)}"'
-    call += f"({', '.join(map(writer.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")
+    is_convergent = op.code is ops.PTX or ".sync" in text  # the lanes of a warp execute it together
+    call += f"({', '.join(map(writer.typed, op.operands))})" + " convergent" * is_convergent
     if not kinds:
         writer.line(call)
     elif len(kinds) == 1:
@@ -539,7 +540,7 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     """Writes a device module. The options control floating-point arithmetic and debug information."""
     writer = ModuleWriter(dialect, options, EMITTERS | dialect.emitters())
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
-    types = () if dialect.is_gpu else tuple(writer.memory_type(param.type) for param in module.main.params)
+    types = () if dialect.is_gpu else tuple(writer.argument_type(param.type) for param in module.main.params)
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
     text = "\n".join((declarations, *functions, dialect.runner(types) + writer.metadata.text()))
     return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), dialect.shared_bytes)

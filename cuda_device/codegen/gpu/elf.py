@@ -31,11 +31,22 @@ UNBOUNDED = 2**32 - 1
 
 
 @dataclass(frozen=True)
+class AssemblerNotes:
+    """What an assembler says about code: its warnings and advisories, and the bytes of registers that a thread spills."""
+
+    warnings: tuple[str, ...] = ()
+    spills: int = 0
+    on_purpose: bool = False
+    """Whether they are spilled only because `cubin` has limited the registers, so that more warps are resident."""
+
+
+@dataclass(frozen=True)
 class Cubin:
-    """Machine code for one architecture, and the assembler that generated it."""
+    """Machine code for one architecture, and the assembler that generated it, with what it said about the code."""
 
     code: bytes
     assembler: str
+    notes: AssemblerNotes = AssemblerNotes()
 
 
 @dataclass(frozen=True)

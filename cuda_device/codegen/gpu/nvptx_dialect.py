@@ -173,6 +173,7 @@ class Nvptx(Dialect):
         Space.SHARED: "ptr addrspace(3)",
         Space.LOCAL: "ptr",
         Space.CONSTANT: "ptr addrspace(4)",
+        Space.PARAMETER: "ptr",
     }
 
     def __init__(

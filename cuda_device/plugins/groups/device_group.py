@@ -446,13 +446,15 @@ def launch_group(
     shared: Any = 0,
     threads: Any = None,
     cluster: Any = None,
+    dependent: Any = None,
     **kwargs: Any,
 ) -> None:
     """Launches `f(*args, **kwargs)` once on each device of `group`; the launches run concurrently.
 
     A list has one item for each rank, an array or a number. A `DeviceArrayGroup` gives each kernel the view of its device. All
-    other arguments are passed to all devices. `grid`, `block`, `shared`, `threads` and `cluster` are what `launch` takes, lists
-    with one item for each rank, or functions of the kernel's arguments, as for `kernel.bind`, whose result `f` can be, too.
+    other arguments are passed to all devices. `grid`, `block`, `shared`, `threads`, `cluster` and `dependent` are what `launch`
+    takes, lists with one item for each rank, or functions of the kernel's arguments, as for `kernel.bind`, whose result `f` can
+    be, too.
 
     On GPUs the launches are asynchronous. They wait for the earlier work of all streams of the group, and later work of each
     stream waits for all of them. On CPU streams the launches have finished when this function returns.
@@ -463,7 +465,7 @@ def launch_group(
     """
     if not isinstance(group, DeviceGroup):
         raise CallError(f"launch_group takes a DeviceGroup, not {group!r}", "create one: DeviceGroup([0, 1])")
-    sizes = LaunchSizes(grid, block, shared, threads, cluster)
+    sizes = LaunchSizes(grid, block, shared, threads, cluster, dependent)
     if isinstance(getattr(f, "kernel", None), Kernel):  # a `BoundKernel`, whose plugin need not be installed
         bound = cast("BoundKernel", f)
         sizes = LaunchSizes(**bound.sizes | {keyword: size for keyword, size in sizes.given().items() if size})
@@ -505,7 +507,7 @@ def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwa
     Such a launch takes less time than waking a thread, so the calling thread makes it.
     """
     streams = [stream for stream in group.streams if isinstance(stream, GpuStream)]
-    is_open = sizes.threads is not None or sizes.cluster is not None
+    is_open = (sizes.threads, sizes.cluster, sizes.dependent) != (None, None, None)
     if kernel.native is None or is_open or group.timeout is not None or len(streams) < len(group):
         return False
     methods = machine_launches()

@@ -128,12 +128,20 @@ def read_other(row: Any, obj: Any, launch: Any, target: Any, owners: Any, spans:
         return object_reading.works_on(low, fields[Row.HIGH], launch)
     if kind == RowKind.CUPY_STREAM:
         return object_reading.cupy_works_on(low, fields[Row.HIGH], launch)
+    if kind == RowKind.BYTES:
+        return copy_bytes(obj, target, size, target - fields[Row.TARGET] + low)
+    return enter_owner(row, obj, launch, owners)
+
+
+def enter_owner(row: Any, obj: Any, launch: Any, owners: Any) -> Any:
+    """Makes a tuple or a struct the owner of what the next rows read."""
+    fields = words(row)
     words(owners)[fields[Row.TARGET]] = obj
-    if kind == RowKind.TUPLE:
-        return size_of(obj) == size
-    if low != 0:
+    if fields[Row.KIND] == RowKind.TUPLE:
+        return size_of(obj) == fields[Row.SIZE]
+    if fields[Row.LOW] != 0:
         words(launch)[Launch.RETAINED] = 1
-    return low == 0 or words(launch)[Launch.PENDING] != 0
+    return fields[Row.LOW] == 0 or words(launch)[Launch.PENDING] != 0
 
 
 def store_int(number: Any, target: Any, size: Any) -> None:
@@ -171,6 +179,16 @@ def read_scalar(obj: Any, target: Any, nbytes: Any) -> Any:
             destination[i] = source[i]
     c_api.PyBuffer_Release(int64(address(view)))
     return right
+
+
+def copy_bytes(obj: Any, target: Any, nbytes: Any, addresses: Any) -> Any:
+    """Copies a bytes object of `nbytes` bytes, a multiple of 8. Returns False if it has another size, or is not valid."""
+    source, destination = words(obj + Offset.OCTETS), words(target)
+    if size_of(obj) != nbytes or words(addresses)[0] != words(addresses)[1]:
+        return False
+    for i in range(nbytes // 8):
+        destination[i] = source[i]
+    return True
 
 
 # Arrays: whether one is as in the example, and the addresses of its memory, lengths and strides (0 for strides in C order)

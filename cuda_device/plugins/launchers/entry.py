@@ -266,6 +266,9 @@ def fits(launch: Any, start: Any) -> Any:
         return False
     if launched[Launch.THREADS] > compiled[Start.MOST_THREADS] or launched[Launch.SHARED] > compiled[Start.MOST_SHARED]:
         return False
+    for axis in range(3):
+        if launched[Launch.GRID_X + axis] % compiled[Start.CLUSTER_X + axis] != 0:
+            return False
     if array_at(int32, words(compiled[Start.STATUS])[0])[0] != 0:
         return False
     return unchanged(compiled[Start.NAMES], compiled[Start.COUNT])
@@ -312,8 +315,8 @@ def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) ->
         return False
     grid = int32(fields[Launch.GRID_X]), int32(fields[Launch.GRID_Y]), int32(fields[Launch.GRID_Z])
     block = int32(fields[Launch.BLOCK_X]), int32(fields[Launch.BLOCK_Y]), int32(fields[Launch.BLOCK_Z])
-    function, shared, stream = known()[Word.LAUNCH_KERNEL], int32(fields[Launch.SHARED]), fields[Launch.STREAM]
-    handle = words(kernel)[Start.KERNEL]
+    function, stream = known()[Word.LAUNCH_KERNEL], fields[Launch.STREAM]
+    handle, shared = words(kernel)[Start.KERNEL], int32(fields[Launch.SHARED] + words(kernel)[Start.MOVED])
     if c_api.call_launch(function, handle, *grid, *block, shared, stream, parameters, 0) != 0:
         return False
     # An error after the launch affects the whole context, and the next call of the driver reports it.

@@ -49,11 +49,16 @@ at `VALUES`) of a launch that is not ordered, or `RETAINED`. `CAPTURING` is set 
 if the launch is not to be made. `FACTS` says whether the facts hold on which a variant may rely.
 """
 
-Start = IntEnum("Start", "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED NAME EVENTS", start=0)
+Start = IntEnum(
+    "Start",
+    "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED MOVED CLUSTER_X CLUSTER_Y CLUSTER_Z NAME EVENTS",
+    start=0,
+)
 """A compiled kernel that is loaded in a context.
 
-`STATUS` points to the address of the word that is not 0 after a report, `NAMES` to the names that the compiler looked up;
-`EVENTS` is the list of the context's spare events.
+A launch may ask for `MOST_SHARED` bytes of dynamic shared memory, beside the `MOVED` bytes for the kernel's shared arrays, and
+consists of whole clusters. `STATUS` points to the address of the word that is not 0 after a report, `NAMES` to the names that
+the compiler looked up; `EVENTS` is the list of the context's spare events.
 """
 
 Name = IntEnum("Name", "KIND OWNER NAME VALUE VERSION", start=0)
@@ -150,6 +155,8 @@ class RowKind(IntEnum):
     STREAM = 16
     """No object: the current stream of a framework, which the function `LOW` returns for the device `HIGH`."""
     CUPY_STREAM = 17
+    BYTES = 18
+    """A bytes object of `SIZE` bytes. They are valid if the words at `LOW` in the buffer, two addresses, are equal."""
 
 
 Array = IntEnum(

@@ -276,10 +276,6 @@ def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tu
     job = variant.work.job
     if variant.work.outline.cooperative:
         raise UnsupportedSignature("a cooperative launch")
-    if job.options.cluster is not None:
-        raise UnsupportedSignature("clusters")
-    if architectures.moved_bytes(variant.work.shared_bytes):
-        raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
@@ -339,7 +335,9 @@ def _start_of(
         raise UnsupportedSignature("names that only Python can compare")
     table = dependency_table.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
-    most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes
+    moved = architectures.moved_bytes(variant.work.shared_bytes)
+    most = driver.properties(stream.ordinal).max_shared_optin - (moved or variant.work.shared_bytes)
+    cluster = job.options.cluster or (1, 1, 1)
     status, events = report_message.status_of(stream.context), driver.spare_events(stream.context)
     if not events:
         with stream.using():
@@ -353,7 +351,11 @@ def _start_of(
         names=table.address,
         count=len(table.keep),
         most_threads=min(loaded.most_threads, job.options.max_threads or loaded.most_threads),
-        most_shared=min(loaded.dynamic_shared, most),
+        most_shared=min(loaded.dynamic_shared - moved, most),
+        moved=moved,
+        cluster_x=cluster[0],
+        cluster_y=cluster[1],
+        cluster_z=cluster[2],
         name=launch_log.number_of(job.name),
         events=id(events),
     )

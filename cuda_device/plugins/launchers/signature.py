@@ -31,9 +31,11 @@ from cuda_device.types.known import of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
 if TYPE_CHECKING:
-    from cuda_device.extend import CompiledKernel
+    from cuda_device.extend import ByValue, CompiledKernel
 
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
+_SPARE = 24
+"""The bytes that a row may need behind the arguments."""
 _EXACT = 1 << 53
 """Up to here each int is a double."""
 _ORDERS = {model.Layout.C: AxisOrder.C, model.Layout.F: AxisOrder.F, model.Layout.STRIDED: AxisOrder.STRIDED}
@@ -52,7 +54,7 @@ def plan_of(
     all. `start` is the record of the loaded kernel.
     """
     packing = variant.packing
-    if packing.structure.size > memory_layout.MOST_BYTES or len(packing.offsets) > memory_layout.MOST_LEAVES:
+    if packing.structure.size > memory_layout.MOST_BYTES - _SPARE or len(packing.offsets) > memory_layout.MOST_LEAVES:
         raise UnsupportedSignature(f"arguments of {packing.structure.size} bytes")
     writer = _RowWriter(variant, device)
     for i, (known, value) in enumerate(zip(variant.work.job.known, values, strict=True)):
@@ -81,6 +83,7 @@ class _RowWriter:
         self.device, self.written = device, variant.work.outline.written
         self.described = variant.described  # arrays are passed as descriptors, and None as a null pointer
         self.leaves = iter(zip(variant.packing.leaf_offsets, variant.packing.codes, strict=True))
+        self.end = -(-variant.packing.structure.size // 8) * 8
         self.rows: list[bytes] = []
         self.keep: list[object] = []
         self.asked: set[object] = set()
@@ -129,6 +132,8 @@ class _RowWriter:
             self.number(known.type, value, source)
         elif isinstance(known.type, model.Pointer):
             self.pointer(known.type, value, source)
+        elif isinstance(known.type, model.Ref):
+            self.by_value(value, source)
         elif isinstance(known.type, model.Struct) and is_struct(type(value)):
             self.struct(known.type, value, source)
         else:
@@ -147,6 +152,18 @@ class _RowWriter:
         for field in type_.fields:
             offset = memory_layout.slot(type(value), field.name)
             self.argument(of_type(field.type), getattr(value, field.name), (owner, offset))
+
+    def by_value(self, value: ByValue, source: tuple[int, int]) -> None:
+        """The bytes of an object, and the array to which they refer. Its address goes where the arguments do not reach."""
+        owner, kind, leaf, array = self.owner(), type(value), self.leaf(), value._view.type
+        if leaf["size"] % 8:
+            raise UnsupportedSignature(f"an argument of {leaf['size']} bytes")
+        self.row(RowKind.STRUCT, source, kind, target=owner)
+        self.row(RowKind.SAME, (owner, memory_layout.slot(kind, "_known")), low=self.address(value._known))
+        place = (owner, memory_layout.slot(kind, "_array"))
+        self.read_array(array, value._array, place, {"align": 1, "target": self.end, "strides": -1})
+        self.row(RowKind.UINT64, (owner, memory_layout.slot(kind, "_address")), int, target=self.end + 8, size=8)
+        self.row(RowKind.BYTES, (owner, memory_layout.slot(kind, "_on_gpu")), bytes, low=self.end, **leaf)
 
     def constant(self, known: Known, value: Any, source: tuple[int, int]) -> None:
         plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))

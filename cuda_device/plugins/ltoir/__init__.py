@@ -47,7 +47,7 @@ def make(llvm: Any, architecture: Any, options: Any, functions: Mapping[str, cpp
 
     text = translate(cpp_signatures.with_cpp_types(llvm.text, functions))
     if architecture.number >= 100:  # for which libNVVM requires the type of a copy in `byval`, too
-        text = re.sub(r"(%cpp\.\d+)\* byval ", r"\1* byval(\1) ", text)
+        text = re.sub(r"(%cpp\.\d+|\[\d+ x i8\])\* byval ", r"\1* byval(\1) ", text)
     program = nvvm.create_program()
     try:
         data = text.encode()

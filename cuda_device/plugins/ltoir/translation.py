@@ -178,9 +178,13 @@ class Translation:
         They are passed as arrays of words instead of `byval`, which libNVVM aligns to 4 or more and C++ as the type.
         """
         head, name, parameters, attributes = _HEAD.fullmatch(line.removesuffix(" {")).groups()  # type: ignore[union-attr]
-        listed = []
-        for shown in llvm_text.split_list(parameters):
-            if copied := re.fullmatch(r"ptr byval\(\[(\d+) x i8\]\) align (\d+) (%[\w.]+)", shown):
+        listed, by_value = [], list[str]()
+        for index, shown in enumerate(llvm_text.split_list(parameters), 1):
+            if kept := re.fullmatch(r'ptr byval\((\[\d+ x i8\])\) align (\d+) "nvvm.grid_constant" (%[\w.]+)', shown):
+                self.opening.append(f"  {kept[3]} = bitcast {kept[1]}* {kept[3]}.in to i8*")
+                by_value.append(f"!{{i32 {index}}}")
+                listed.append(f"{kept[1]}* byval align {kept[2]} {kept[3]}.in")
+            elif copied := re.fullmatch(r"ptr byval\(\[(\d+) x i8\]\) align (\d+) (%[\w.]+)", shown):
                 size, align, register = int(copied[1]), int(copied[2]), copied[3]
                 words = f"[{size // min(align, 8)} x i{8 * min(align, 8)}]"
                 self.opening += [
@@ -193,7 +197,8 @@ class Translation:
                 listed.append(self.typed(shown))
         aligned, (result, *listed) = alignments([head.replace("ptx_kernel ", ""), *listed])
         result = self.typed(result)
-        facts = [("align", alignment) for alignment in aligned] + [("kernel", 1)] * ("ptx_kernel " in head)
+        facts: list[tuple[str, object]] = [("align", alignment) for alignment in aligned]
+        facts += [("kernel", 1)] * ("ptx_kernel " in head) + [("grid_constant", node) for node in by_value]
         for key, value in re.findall(r'"nvvm\.(maxntid|minctasm|maxnreg)"="([\d,]+)"', attributes):
             numbers = [int(number) for number in value.split(",")]
             facts += zip([f"{key}{axis}" for axis in "xyz"] if key == "maxntid" else [key], numbers, strict=False)
@@ -201,13 +206,13 @@ class Translation:
         plain = re.sub(r' "[\w.-]+"="[^"]*"', "", attributes)
         return [f"{result}@{name}({', '.join(listed)}){plain} {{"]
 
-    def mark(self, head: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, int]]) -> None:
+    def mark(self, head: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, object]]) -> None:
         """Adds metadata of a function."""
         plain = (re.sub(r" (?:byval|align|signext|zeroext)\b.*", "", type) for type in types)
         result = re.sub(r"^(?:declare|define) (?:internal )?(?:signext |zeroext )?", "", head).strip()
         signature = f"{result} ({', '.join(plain)})* @{name}"
         for key, value in facts:
-            self.marks.append(f'!{{{signature}, !"{key}", i32 {value}}}')
+            self.marks.append(f'!{{{signature}, !"{key}", {value if isinstance(value, str) else f"i32 {value}"}}}')
             self.used += [f"i8* bitcast ({signature} to i8*)"] if key == "kernel" else []
 
 

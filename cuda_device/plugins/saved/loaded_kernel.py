@@ -45,6 +45,7 @@ class LoadedKernel:
         shared: int = 0,
         threads: Any = None,
         cluster: Any = None,
+        dependent: bool | None = None,
         **kwargs: Any,
     ) -> None:
         """Launches the variant for the stream's GPU and these arguments, with the keywords of `device.launch`.
@@ -62,7 +63,7 @@ class LoadedKernel:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
-            start_variant(kernel, where, LaunchSizes(grid, block, shared, threads, cluster), arguments)
+            start_variant(kernel, where, LaunchSizes(grid, block, shared, threads, cluster, dependent), arguments)
             return
         if len(refused) == 1:
             raise refused[0]

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct, uint32
-from cuda_device.extend import Known, constant_of, dataclass, displaced, layout, model, replace, specialised
+from cuda_device.extend import Known, aligned, constant_of, dataclass, displaced, layout, model, replace, specialised
 
 _SHIFTS = {128: 0, 64: 1, 32: 2}
 """By the bytes of a pattern, the lowest bit of a row's number that is combined with the number of a chunk."""
@@ -115,7 +115,7 @@ def shared_address(tile: Any) -> Any:
 @functools.cache
 def byte_offset(tile: Tile) -> Callable[[Any, Any], Any]:
     """Returns the device function that computes the offset of the element in a row and a column, in bytes."""
-    position, size, width, pitch = _position(tile), layout.size_of(tile.element), tile.width, tile.pitch
+    position, size, width, pitch = index_in(tile), layout.size_of(tile.element), tile.width, tile.pitch
 
     def offset(row: Any, column: Any) -> Any:
         index = position(row, column)
@@ -126,7 +126,7 @@ def byte_offset(tile: Tile) -> Callable[[Any, Any], Any]:
 
 
 @functools.cache
-def _position(tile: Tile) -> Callable[[Any, Any], Any]:
+def index_in(tile: Tile) -> Callable[[Any, Any], Any]:
     """Returns the device function that computes, from a row and a column, the index of an element in the tile's array.
 
     Negative numbers count from the end, there as here: the exclusive or changes only bits below the length of an axis.
@@ -158,7 +158,7 @@ def _(tile: Known, index: Known) -> Callable[..., Any]:
     items = index.items if isinstance(index.type, model.Tuple) else ()
     if len(items) != 2 or not all(model.is_index(item.type) for item in items):
         raise CompileError(f"the index of a swizzled tile is a row and a column, not {index}", help="write t[i, j]")
-    return _of_pair(_position(tile_of(tile, "t[i, j]")))
+    return _of_pair(index_in(tile_of(tile, "t[i, j]")))
 
 
 @functools.cache
@@ -242,11 +242,6 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
 def _swizzler(tile: Tile) -> Callable[[Any, Any], Any]:
     cls, alignment = _tile_class(tile), 8 * tile.pattern
     return lambda array, _: cls(aligned(array, alignment))
-
-
-def aligned(array: Any, bytes: int) -> Any:
-    """An array whose memory is aligned."""
-    return array
 
 
 @specialised(rows)

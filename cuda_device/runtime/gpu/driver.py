@@ -615,15 +615,25 @@ def launch(
     params: int,
     cooperative: bool = False,
     cluster: tuple[int, int, int] = (1, 1, 1),
+    dependent: bool = False,
 ) -> None:
-    """Launches `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
+    """Launches `kernel` in the current context; `params` is the address of a C array of pointers to the arguments.
+
+    A `dependent` launch may start before the previous one in its stream has ended (programmatic dependent launch).
+    """
     api = bindings()
-    if cluster != (1, 1, 1):
+    if cluster != (1, 1, 1) or dependent:
         ids = api.CUlaunchAttributeID
-        attributes = struct.pack("=I4x3I52x", ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, *cluster)
-        attributes += struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative)
-        attribute_array = ctypes.create_string_buffer(attributes)
-        config = struct.pack("=7I4xQQI4x", *grid, *block, shared, stream, ctypes.addressof(attribute_array), 2)
+        attributes = []
+        if cluster != (1, 1, 1):
+            attributes.append(struct.pack("=I4x3I52x", ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, *cluster))
+        attributes.append(struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative))
+        if dependent:
+            serial = ids.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attributes.append(struct.pack("=I4xI60x", serial, True))
+        attribute_array = ctypes.create_string_buffer(b"".join(attributes))
+        place, count = ctypes.addressof(attribute_array), len(attributes)
+        config = struct.pack("=7I4xQQI4x", *grid, *block, shared, stream, place, count)
         launch_config = ctypes.create_string_buffer(config)
         (status,) = api.cuLaunchKernelEx(ctypes.addressof(launch_config), kernel, params, 0)
     elif cooperative:

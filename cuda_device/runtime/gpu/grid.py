@@ -27,13 +27,15 @@ MOST_POSITIONS = 1 << 31
 class Shape:
     """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block, blocks of a cluster.
 
-    A launch of 0 threads has a grid with a 0, and starts nothing.
+    A launch of 0 threads has a grid with a 0, and starts nothing. A `dependent` launch may start before the previous one in its
+    stream has ended.
     """
 
     grid: Index
     block: Index
     dynamic: int
     cluster: Index = (1, 1, 1)
+    dependent: bool = False
 
 
 AUTO = "auto"
@@ -45,7 +47,7 @@ class LaunchSizes(NamedTuple):
     """The sizes of a launch as they are passed to `launch`, not checked yet; `Shape` has those that were checked.
 
     `grid` is in blocks, `block` and `threads` in threads, `cluster` in blocks: ints, or tuples of one to three ints. `shared` is
-    in bytes. None stands for a size that is not given.
+    in bytes, and `dependent` is a bool. None stands for what is not given.
     """
 
     grid: Any = None
@@ -53,11 +55,12 @@ class LaunchSizes(NamedTuple):
     shared: Any = 0
     threads: Any = None
     cluster: Any = None
+    dependent: Any = None
 
     def without(self, kwargs: dict[str, Any], names: Container[str]) -> LaunchSizes:
         """The sizes of a launch of a kernel with parameters of these names.
 
-        Sizes called like a parameter, `threads` and `cluster`, are arguments instead, and are moved to `kwargs`.
+        Those that are called like a parameter (`threads`, `cluster`, `dependent`) are arguments, and are moved to `kwargs`.
         """
         moved = {name: size for name in _SHADOWED if name in names and (size := getattr(self, name)) is not None}
         if not moved:
@@ -67,7 +70,7 @@ class LaunchSizes(NamedTuple):
 
     def has_block(self) -> bool:
         """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
-        grid, block, _, threads, _ = self
+        grid, block, _, threads, *_ = self
         if (grid is None) == (threads is None):
             problem = "needs grid or threads" if grid is None else "takes grid or threads, not both"
             raise CallError(f"a launch {problem}", "write either grid=… or threads=…")
@@ -84,7 +87,7 @@ class LaunchSizes(NamedTuple):
         return {name: size for name, size in zip(self._fields, self, strict=True) if size is not None}
 
 
-_SHADOWED = ("threads", "cluster")
+_SHADOWED = ("threads", "cluster", "dependent")
 
 
 def sizes_of(shape: Shape) -> LaunchSizes:
@@ -92,7 +95,7 @@ def sizes_of(shape: Shape) -> LaunchSizes:
     grid, block, cluster = (
         size[0] if size[1:] == (1, 1) else size for size in (shape.grid, shape.block, shape.cluster)
     )
-    sizes = LaunchSizes(grid, block, shape.dynamic, cluster=None if cluster == 1 else cluster)
+    sizes = LaunchSizes(grid, block, shape.dynamic, None, None if cluster == 1 else cluster, shape.dependent or None)
     return sizes._replace(grid=None, threads=grid) if 0 in shape.grid else sizes
 
 
@@ -112,7 +115,7 @@ def shape_of(sizes: LaunchSizes, most_threads: int = 0, compiled: Index | None =
 def _shape(sizes: LaunchSizes, most_threads: int, compiled: Index | None) -> Shape | None:
     if not sizes.has_block():
         return None
-    grid, block, shared, threads, cluster = sizes
+    grid, block, shared, threads, cluster, dependent = sizes
     counts = None if threads is None else _dimensions(threads, "threads", _MOST_COVERED, "threads")
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
     if counts is not None:
@@ -126,7 +129,9 @@ def _shape(sizes: LaunchSizes, most_threads: int, compiled: Index | None) -> Sha
             f"block={block}: the kernel is compiled for blocks of at most {most_threads} threads (max_threads)",
             _MORE_BLOCKS,
         )
-    return Shape(grid_size, block_size, _shared_bytes(shared), _clusters(cluster, compiled, grid_size))
+    if dependent not in (None, False, True):
+        raise LaunchError(f"dependent={dependent!r} is not a bool", "give True or False")
+    return Shape(grid_size, block_size, _shared_bytes(shared), _clusters(cluster, compiled, grid_size), bool(dependent))
 
 
 _PLAIN = {int, str, type(None)}

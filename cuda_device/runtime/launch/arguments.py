@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
+from cuda_device.runtime.launch.by_value import OWN_BYTES
 from cuda_device.types import model
 from cuda_device.types.argument_packing import Leaf
 from cuda_device.types.host import (
@@ -45,6 +46,9 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
+
+if TYPE_CHECKING:
+    from cuda_device.runtime.launch.by_value import ByValue
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +71,8 @@ def _reader_of(cls: type[Any]) -> _Reader:
     """The function that reads the objects of a class which `_READERS` does not have."""
     if hasattr(cls, OWN_VIEW):
         return _READERS.setdefault(cls, _array)
+    if hasattr(cls, OWN_BYTES):
+        return _READERS.setdefault(cls, _by_value)
     if issubclass(cls, (int, float, complex, np.generic)):
         return _number
     if REGISTERED and any(base in REGISTERED for base in cls.__mro__):
@@ -119,6 +125,17 @@ def _registered(value: object, name: str, stream: Stream) -> Argument:
             "correct the function that @device.register decorates, or the object",
         ) from error
     return _struct(struct, name, stream)
+
+
+def _by_value(value: ByValue, name: str, stream: Stream) -> Argument:
+    """Reads the bytes of an argument, and the array into which they point."""
+    views = _array(value._array, name, stream).views
+    if views[0].data != value._address:
+        raise LaunchError(
+            f"the argument {name!r}: the array of the {type(value).__name__} has moved since it was made",
+            "make it again",
+        )
+    return Argument(value._known, (value._cuda_device_bytes_(isinstance(stream, GpuStream)),), views)
 
 
 # NumPy's flags of an array.
@@ -460,7 +477,7 @@ def as_struct(value: Any, hint: model.Struct, name: str) -> Any:
         raise CallError(f"the argument {name!r}: {error}", remedy) from None
 
 
-_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
+_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster", "dependent")
 """The parameters of `launch`."""
 
 

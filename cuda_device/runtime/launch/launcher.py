@@ -38,15 +38,29 @@ from cuda_device.runtime.launch.arguments import (
     bind,
     describe,
 )
-from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
+from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_gpu, parse
 from cuda_device.types.argument_packing import Packing, boundary_packing, packing
 from cuda_device.types.known import runtime_types
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from cuda_device.device.functions import Kernel
     from cuda_device.infer.contents import Content
     from cuda_device.types.known import Known
+
+    class LaunchCompleter(Protocol):
+        """What `launch` takes in place of a kernel, such as a `BoundKernel`: it fills in what launches leave out."""
+
+        @property
+        def underlying(self) -> Any:
+            """The Python function of the kernel."""
+
+        def completed(
+            self, args: Sequence[Any], kwargs: dict[str, Any], sizes: LaunchSizes, stream: Stream
+        ) -> tuple[Kernel, dict[str, Any], LaunchSizes]:
+            """The kernel, its named arguments and the sizes of a launch."""
 
 # Facts about the arrays of a launch, on which the compiler may rely.
 #
@@ -235,7 +249,7 @@ def users_location() -> Location:
 
 
 def launch(
-    f: Kernel,
+    f: Kernel | LaunchCompleter,
     /,
     *args: Any,
     grid: Any = None,
@@ -244,47 +258,74 @@ def launch(
     shared: int = 0,
     threads: Any = None,
     cluster: Any = None,
+    dependent: bool | None = None,
     **kwargs: Any,
 ) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
     Numbers are converted to the type hints of their parameters. `grid` and `block` are ints or tuples of one to three ints,
-    along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as
-    `(width, height)`; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the
-    arguments are checked and nothing is launched. `block="auto"` is the size with which a GPU runs the most threads at once,
-    according to the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, blocks have this size; if all
-    `threads` fit into one, it has exactly these threads. `cluster` is the number of blocks in a cluster along each
-    axis, at most 8 in all; the grid must consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter
-    called `threads` or `cluster`, the argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all
-    sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream`
-    is a stream of this package, `cuda.core`, torch or CuPy, a `GraphBuilder` of `cuda.core`, which records the launch while it
-    is building, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
+    along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as `(width,
+    height)`; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the arguments
+    are checked and nothing is launched. `block="auto"` is the size with which a GPU runs the most threads at once, according to
+    the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, blocks have this size; if all `threads` fit
+    into one, it has exactly these threads. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all;
+    the grid must consist of whole clusters (sm_90 and later). With `dependent=True`, the kernel may start before the previous
+    one in the stream has ended, and calls `wait_dependencies` before it uses what that one writes (sm_90 and later). (If the
+    kernel itself has a parameter called `threads`, `cluster` or `dependent`, the argument is passed to the kernel.) `config`, a
+    `LaunchConfig` of `cuda.core`, gives all sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic
+    shared memory of a block in bytes. `stream` is a stream of this package, `cuda.core`, torch or CuPy, a `GraphBuilder` of
+    `cuda.core`, which records the launch while it is building, anything with `__cuda_stream__`, a handle, or None for
+    `default_stream()`.
 
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
     `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
     """
     if (
         cluster is None
+        and dependent is None
         and machine_launch
         and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs)
     ):
         return
     try:
+        where, sizes = as_stream(stream), LaunchSizes(grid, block, shared, threads, cluster, dependent)
+        if hasattr(f, "completed"):
+            kernel, kwargs, sizes = completed(f, args, kwargs, sizes, where)
+            launch(kernel, *args, **kwargs, **sizes.given(), stream=where)  # which machine code may do
+            return
         check_kernel(f)
-        sizes = LaunchSizes(grid, block, shared, threads, cluster)
-        if threads is not None or cluster is not None:
+        if threads is not None or cluster is not None or dependent is not None:
             sizes = sizes.without(kwargs, parameters_of(f.underlying).names)
         if "config" in kwargs and "config" not in parameters_of(f.underlying).names:
-            if sizes != LaunchSizes():
-                raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
-            sizes = sizes_of_config(kwargs.pop("config"))
-        where = as_stream(stream)
+            sizes = _with_config(sizes, kwargs.pop("config"))
         plan = planned(f, args, kwargs, where, sizes)
         start(*plan)
         if isinstance(where, GpuStream):
             count_launches(f, [(plan[0], where, args, kwargs)])
     except Error as error:  # as in `users_traceback`, without another call for each launch
         raise error.with_traceback(None) from error.__cause__
+
+
+def completed(
+    f: object, args: Sequence[Any], kwargs: dict[str, Any], sizes: LaunchSizes, stream: Stream
+) -> tuple[Kernel, dict[str, Any], LaunchSizes]:
+    """The kernel, the named arguments and the sizes of a launch of `f`: a kernel, or an object with a method `completed`.
+
+    Raises `CallError` if `f` is neither.
+    """
+    complete = getattr(f, "completed", None)
+    if complete is None:
+        check_kernel(f)
+    kernel = cast("Kernel", f)
+    sizes = sizes.without(kwargs, parameters_of(kernel.underlying).names)
+    return complete(args, kwargs, sizes, stream) if complete else (kernel, kwargs, sizes)
+
+
+def _with_config(sizes: LaunchSizes, config: Any) -> LaunchSizes:
+    """The sizes of a launch with `config=…`. Raises `LaunchError` if other sizes are given, too."""
+    if sizes != LaunchSizes():
+        raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
+    return sizes_of_config(config)
 
 
 Planned = tuple[CompiledKernel, Stream, Shape, Any, Sequence[Argument]]
@@ -482,11 +523,11 @@ def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
 
 
 def _target(stream: Stream) -> Target:
-    """The machine that runs the launches of a stream."""
+    """The machine that runs the launches of a stream: for a GPU, the variant of its architecture that has all its features."""
     if isinstance(stream, CpuStream):
         return Target(parse(stream.target), "cpu", stream._options)
     assert isinstance(stream, GpuStream)
-    return Target(of_capability(*driver.properties(stream.ordinal).capability))
+    return Target(of_gpu(*driver.properties(stream.ordinal).capability))
 
 
 def start(
@@ -569,10 +610,16 @@ def _check_size(variant: CompiledKernel, shape: Shape, most_shared: int) -> None
     """Raises `LaunchError` for a size that the kernel does not allow, or a device with so much shared memory for a block."""
     check_positions(variant, shape)
     architecture = variant.work.job.target.architecture
-    if shape.cluster != (1, 1, 1) and architecture.number < 90:
-        raise LaunchError(
-            f"cluster={shape.cluster}: {architecture} has no clusters", "leave cluster out, or use sm_90 or later"
-        )
+    if architecture.number < 90:
+        if shape.cluster != (1, 1, 1):
+            raise LaunchError(
+                f"cluster={shape.cluster}: {architecture} has no clusters", "leave cluster out, or use sm_90 or later"
+            )
+        if shape.dependent:
+            raise LaunchError(
+                f"dependent=True: {architecture} has no dependent launches",
+                "leave dependent out, or use sm_90 or later",
+            )
     static, most = variant.work.shared_bytes, max(MAXIMUM_STATIC_SHARED, most_shared)
     static = moved_bytes(static) or static
     if static + shape.dynamic > most:
@@ -653,6 +700,7 @@ def _launch_by_driver(
         ctypes.addressof(addresses),
         cooperative,
         cluster,
+        shape.dependent,
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)

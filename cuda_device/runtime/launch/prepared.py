@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import ref
 
 from cuda_device import hooks
@@ -25,12 +25,15 @@ from cuda_device.errors import LaunchError, users_traceback
 from cuda_device.runtime.gpu.grid import LaunchSizes, Shape, sizes_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.arguments import bind
-from cuda_device.runtime.launch.launcher import check_kernel, check_positions, launch, planned
+from cuda_device.runtime.launch.launcher import check_positions, completed, launch, planned
+
+if TYPE_CHECKING:
+    from cuda_device.runtime.launch.launcher import LaunchCompleter
 
 
 @users_traceback
 def prepare(
-    f: Kernel,
+    f: Kernel | LaunchCompleter,
     /,
     *args: Any,
     grid: Any = None,
@@ -39,6 +42,7 @@ def prepare(
     shared: int = 0,
     threads: Any = None,
     cluster: Any = None,
+    dependent: bool | None = None,
     **kwargs: Any,
 ) -> PreparedLaunch:
     """Prepares a launch: returns an object that launches the kernel whenever it is called.
@@ -46,10 +50,10 @@ def prepare(
     The parameters and errors are those of `launch`; errors are raised here instead of at the first launch. The object keeps its
     arrays alive, and each launch reads their current contents.
     """
-    check_kernel(f)
-    sizes = LaunchSizes(grid, block, shared, threads, cluster).without(kwargs, parameters_of(f.underlying).names)
-    values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
-    return PreparedLaunch(f, values, as_stream(stream), sizes)
+    where, sizes = as_stream(stream), LaunchSizes(grid, block, shared, threads, cluster, dependent)
+    kernel, kwargs, sizes = completed(f, args, kwargs, sizes, where)
+    values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
+    return PreparedLaunch(kernel, values, where, sizes)
 
 
 class PreparedLaunch(partial[None]):
@@ -133,7 +137,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         changed = args or kwargs or kernel.underlying.__code__ is not code
         (launch_of(_exchanged(kernel, values, args, kwargs)) if changed else as_prepared)()
         owner = reference() if kernel.native is not None else None
-        if "cluster" not in sizes and owner is not None and isinstance(owner.func, FunctionType):
+        if not {"cluster", "dependent"} & sizes.keys() and owner is not None and isinstance(owner.func, FunctionType):
             owner._start_by(hooks.plugin(hooks.LAUNCHERS).prepared(kernel, values, sizes, owner.func) or owner.func)
 
     return start

@@ -23,6 +23,7 @@ from fake_driver import CONTEXT, Result, installed
 from producers import Cupy, Torch
 
 import cuda_device as device
+from cuda_device import extend
 from cuda_device.cpu import machine_code
 from cuda_device.plugins.launchers import (
     argument_reading,
@@ -298,6 +299,54 @@ def test_structs(gpu, interop):
     assert gpu.by_machine_code(k, make(5, device.zeros(2, stream=gpu.stream)), y)
     assert layout.unpack(gpu.driver.bytes[-1][0])[0] == 5
     assert not gpu.by_machine_code(k, make(1, y[::2]), y)
+
+
+@device.struct(align=64)
+class Columns:
+    data: device.pointer(device.float32)
+    rest: tuple[(device.int64,) * 4]
+
+
+@device.struct
+class OtherColumns:
+    data: device.pointer(device.float32)
+
+
+class Table(extend.ByValue):
+    """An array whose address, and a number, are bytes of a kernel's argument."""
+
+    __slots__ = ()
+
+    def __init__(self, array, struct=Columns):
+        super().__init__(struct, array, extend.array_view(device.as_array(array, order="strided")))
+
+    def pack(self, on_gpu):
+        size = extend.layout.size_of(self._known.type.pointee)
+        return struct.pack("=QQ", self._view.data, 7).ljust(64, b"\0")[:size]
+
+
+@pytest.mark.parametrize("framework", ["ours", "torch"])
+def test_arguments_by_value(gpu, framework):
+    kernel = new("t[1].data[2] = y[0]", "t, y")
+    x, y = tensors() if framework == "torch" else (device.zeros(8, stream=gpu.stream) for _ in range(2))
+    gpu.warm(kernel, (1, Table(x)), y)
+    gpu.driver.sizes = [4, 64, 8, 4]
+    table = Table(x)
+    assert not gpu.by_machine_code(kernel, (1, table), y)  # Python packs it first
+    assert gpu.by_machine_code(kernel, (1, table), y)
+    data, address = struct.pack("=QQ48x", table._view.data, 7), extend.array_view(device.as_array(y)).data
+    assert gpu.driver.bytes[-1] == [struct.pack("i", 1), data, struct.pack("Q", address), struct.pack("i", 8)]
+    for other in (x[::2] if framework == "ours" else y, y):
+        assert not gpu.by_machine_code(kernel, (1, Table(other)), y)
+    assert not gpu.by_machine_code(kernel, (1, Table(x, OtherColumns)), y)
+    elsewhere = Table(device.zeros(8, stream=device.GpuStream(0x88, 0, context=CONTEXT)))
+    gpu.launch(kernel, (1, elsewhere), y)
+    waits = gpu.driver.names().count("cuStreamWaitEvent")
+    assert gpu.by_machine_code(kernel, (1, elsewhere), y) == (framework == "ours")
+    assert gpu.driver.names().count("cuStreamWaitEvent") > waits
+    table._address += 1
+    with pytest.raises(device.LaunchError, match=r"argument 't\[1\]': the array of the Table has moved"):
+        gpu.launch(kernel, (1, table), y)
 
 
 def test_tuples_and_none(gpu):
@@ -1116,6 +1165,21 @@ def test_dynamic_shared_memory_beyond_what_was_allowed(gpu, copy):
     assert gpu.by_machine_code(kernel, x, y, shared=48 * 1024)
     assert not gpu.by_machine_code(kernel, x, y, shared=48 * 1024 + 1)
     assert ("cuKernelSetAttribute" in gpu.driver.names()) is True
+
+
+def test_clusters_and_large_shared_arrays(gpu):
+    kernel, (x, y) = new("t = device.shared_array(20000, device.float32)\n    t[0] = x[0]\n    y[0] = t[0]"), tensors()
+    kernel = device.kernel(cluster=(2, 1, 1))(kernel.underlying)
+    gpu.warm(kernel, x, y, grid=4)
+    by_python = gpu.last
+    assert by_python[3] == 80000
+    assert gpu.by_machine_code(kernel, x, y, grid=4)
+    assert gpu.last == by_python
+    assert not gpu.by_machine_code(kernel, x, y, grid=4, shared=16)  # Python allows so much
+    assert gpu.by_machine_code(kernel, x, y, grid=(6, 2))
+    assert gpu.last[1] == (6, 2, 1)
+    with pytest.raises(device.LaunchError, match="whole clusters"):
+        gpu.launch(kernel, x, y, grid=3)
 
 
 def test_a_kernel_with_few_threads(gpu):

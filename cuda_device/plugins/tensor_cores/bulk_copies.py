@@ -1,0 +1,352 @@
+"""Asynchronous copies of contiguous memory, which one thread starts: `bulk_load`, `bulk_store`, `bulk_reduce`.
+
+    if thread_idx.x == 0:
+        bar.arrive_expect_tx(tile.nbytes)
+        bulk_load(tile, x[first : first + 1024], bar)       # bar.wait(parity): the elements are there
+    ...
+    fence_proxy_async()                                     # by each thread that has written to the tile
+    syncthreads()
+    if thread_idx.x == 0:
+        bulk_store(out[first : first + 1024], tile)
+        bulk_commit()
+        bulk_wait()
+
+Loads complete their bytes on a barrier. Stores and reductions belong to groups, for which the thread that started them waits.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    atomic_ref,
+    provides,
+    ptx,
+    sm90,
+    sm100,
+    target,
+    uint16,
+    uint32,
+    uint64,
+)
+from cuda_device.extend import (
+    Known,
+    aligned,
+    await_copies,
+    begin_copy,
+    commit_copies,
+    constant_of,
+    end_copy,
+    layout,
+    model,
+    specialised,
+)
+from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
+
+UNIT = 16
+"""Copies have multiples of 16 bytes, at addresses that are multiples of 16."""
+KIND = "bulk"
+"""The name of these copies for the race detector."""
+
+
+def bulk_load(dst: Any, src: Any, bar: Any) -> None:
+    """Starts to copy the array `src` in global memory to `dst` in shared memory, and completes its bytes on the barrier `bar`.
+
+    Both arrays are contiguous and of one type and size, a multiple of 16 bytes, and aligned to 16 bytes; a `shared_array` is
+    aligned by itself. Call it by one thread, which also tells the barrier to expect `dst.nbytes`. Device only, for sm_90 and
+    later. Raises `CompileError` for other arguments, as far as they are known. PTX: cp.async.bulk.
+    """
+    raise DeviceOnlyError.of("bulk_load")
+
+
+def bulk_store(dst: Any, src: Any) -> None:
+    """Starts to copy the array `src` in shared memory to `dst` in global memory, as part of the thread's next group.
+
+    The arrays are like those of `bulk_load`. Threads that have written to `src` call `fence_proxy_async` before the barrier that
+    precedes the call. `bulk_commit` makes a group, for which `bulk_wait` waits. Device only, for sm_90 and later. PTX:
+    cp.async.bulk.
+    """
+    raise DeviceOnlyError.of("bulk_store")
+
+
+def bulk_reduce(dst: Any, src: Any, op: str = "add") -> None:
+    """Like `bulk_store`, but combines the elements of `dst` with those of `src`, each atomically.
+
+    `op` is "add", for integers of 32 bits, uint64, float16, bfloat16 and float32, "min" or "max", for integers of 32 and 64
+    bits, float16 and bfloat16, or "and", "or" or "xor", for integers of 32 and 64 bits. Device only, for sm_90 and later. PTX:
+    cp.reduce.async.bulk.
+    """
+    raise DeviceOnlyError.of("bulk_reduce")
+
+
+def bulk_commit() -> None:
+    """Makes a group of the stores and reductions that this thread has started, by `tma_store` and its like, too.
+
+    Device only, for sm_90 and later. PTX: cp.async.bulk.commit_group.
+    """
+    raise DeviceOnlyError.of("bulk_commit")
+
+
+def bulk_wait(pending: int = 0, read: bool = False) -> None:
+    """Waits until at most the last `pending` groups of this thread are in flight.
+
+    With `read`, it only waits until they have read shared memory, which may then be written again. Both are constants. Device
+    only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
+    """
+    raise DeviceOnlyError.of("bulk_wait")
+
+
+# Arguments
+
+
+def check_barrier(bar: Known, entity: str) -> None:
+    """Refuses what is no barrier in the shared memory of the block."""
+    type = bar.type
+    if not isinstance(type, model.Ref) or getattr(type.pointee, "host", None) is not MBarrier:
+        raise CompileError(
+            f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]"
+        )
+    if type.space is not model.Space.SHARED:
+        raise CompileError(
+            f"{entity} needs a barrier in the shared memory of the block, not {bar}",
+            help="make it with shared_array(n, MBarrier)",
+        )
+
+
+def check_reduction(op: Known, element: Any) -> str:
+    """The operation and the type of a reduction in PTX. Raises `CompileError`."""
+    name = constant_of(op, "op")
+    if not isinstance(name, str) or name not in _REDUCTIONS:
+        raise CompileError(f"op={name!r} is not a reduction", help=f"write one of {', '.join(map(repr, _REDUCTIONS))}")
+    if element not in _REDUCTIONS[name]:
+        listed = ", ".join(map(str, _REDUCTIONS[name]))
+        raise CompileError(f"the hardware has no reduction {name!r} of {element}", help=f"it is for {listed}")
+    if name in ("and", "or", "xor"):
+        return f"{name}.b{element.bits}"
+    rounds = ".noftz" if name == "add" and element in _HALVES else ""
+    return f"{name}{rounds}.{_IN_PTX[element]}"
+
+
+_IN_PTX = {
+    model.INT32: "s32", model.UINT32: "u32", model.INT64: "s64", model.UINT64: "u64", model.FLOAT16: "f16",
+    model.BFLOAT16: "bf16", model.FLOAT32: "f32",
+}  # fmt: skip
+_INTEGERS, _HALVES = tuple(_IN_PTX)[:4], (model.FLOAT16, model.BFLOAT16)
+_REDUCTIONS = {
+    "add": (model.INT32, model.UINT32, model.UINT64, *_HALVES, model.FLOAT32),
+    **dict.fromkeys(("min", "max"), (*_INTEGERS, *_HALVES)),
+    **dict.fromkeys(("and", "or", "xor"), _INTEGERS),
+}
+"""The types of the elements, by operation."""
+
+
+def _array(known: Known, entity: str, in_shared: bool) -> model.Array:
+    """The type of a contiguous array in shared or in global memory."""
+    type, space = known.type, "shared" if in_shared else "global"
+    is_there = isinstance(type, model.Array) and (type.space is model.Space.SHARED) == in_shared
+    if not isinstance(type, model.Array) or not is_there or type.space is model.Space.LOCAL:
+        raise CompileError(f"{entity} takes an array in {space} memory here, not {known}", help=_ORDER[entity])
+    if type.layout is not model.Layout.C:
+        raise CompileError(f"{entity} takes contiguous arrays, not {known}", help="copy its rows one by one")
+    return type
+
+
+_ORDER = {
+    "bulk_load": "write bulk_load(dst, src, bar), with dst in shared memory and src in global memory",
+    **{
+        name: f"write {name}(dst, src), with dst in global memory and src in shared memory"
+        for name in ("bulk_store", "bulk_reduce")
+    },
+}
+
+
+def _check_arrays(entity: str, dst: Known, src: Known) -> model.Array:
+    """The type of the array in shared memory, if a copy between the arrays is possible."""
+    target, source = (_array(known, entity, (entity == "bulk_load") == (known is dst)) for known in (dst, src))
+    if target.dtype != source.dtype:
+        reason = f"{entity} copies elements of one type, not from {source.dtype} to {target.dtype}"
+        raise CompileError(reason, help="view one array as the other type: x.view(…)")
+    if target.readonly:
+        raise CompileError("the array is read-only", help="pass an array that can be written")
+    sizes = [math.prod(type.lengths) * layout.size_of(type.dtype) for type in (target, source) if type.lengths]
+    if len({*sizes}) > 1:
+        raise CompileError(f"{entity} copies {sizes[1]} bytes to {sizes[0]} bytes", help="give arrays of the same size")
+    if sizes and sizes[0] % UNIT:
+        raise CompileError(f"{entity} copies multiples of {UNIT} bytes, not {sizes[0]}", help="make the arrays longer")
+    return source if target.space is not model.Space.SHARED else target
+
+
+# Operations: the device functions that are called in place of the entities
+
+
+@specialised(bulk_load, since=sm90)
+def _(dst: Known, src: Known, bar: Known) -> Callable[..., Any]:
+    _check_arrays("bulk_load", dst, src)
+    check_barrier(bar, "bulk_load")
+    return _load
+
+
+_LOAD, _LOAD_NEWER = (
+    f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+    for space in ("cluster", "cta")
+)
+"""Before sm_100, PTX that old drivers read. On sm_120, only the newer form is one instruction."""
+_STORE = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;"
+
+
+def _load(dst: Any, src: Any, bar: Any) -> None:
+    if target(provides(sm100)):
+        ptx(_LOAD_NEWER, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    else:
+        ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+
+
+@specialised(bulk_store, since=sm90)
+def _(dst: Known, src: Known) -> Callable[..., Any]:
+    _check_arrays("bulk_store", dst, src)
+    return _store
+
+
+def _store(dst: Any, src: Any) -> None:
+    ptx(_STORE, dst, aligned(src, UNIT), uint32(src.nbytes), host=_store_on_cpu)
+
+
+@specialised(bulk_reduce, since=sm90)
+def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
+    element = _check_arrays("bulk_reduce", dst, src).dtype
+    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
+
+
+@functools.cache
+def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
+    template = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;"
+    combine = combiner(op, element)
+
+    def reduce(dst: Any, src: Any, _: Any) -> None:
+        ptx(template, dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
+
+    def on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
+        _check_memory(dst, src, nbytes)
+        begin_copy(KIND, proxy=True)
+        target, source = dst.pointer(), src.pointer()
+        for i in range(src.size):
+            combine(target, i, source[i])
+        end_copy()
+
+    return reduce
+
+
+@specialised(bulk_commit, since=sm90)
+def _() -> Callable[..., Any]:
+    return _commit
+
+
+def _commit() -> None:
+    ptx("cp.async.bulk.commit_group;", host=_commit_on_cpu)
+
+
+@specialised(bulk_wait, since=sm90)
+def _(pending: Known, read: Known) -> Callable[..., Any]:
+    count, only_read = constant_of(pending, "pending"), constant_of(read, "read")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise CompileError(f"pending={count!r} is not a number of groups", help="write bulk_wait() to wait for all")
+    return _waiter(count, bool(only_read))
+
+
+@functools.cache
+def _waiter(pending: int, read: bool) -> Callable[..., Any]:
+    def wait(_: Any, __: Any) -> None:
+        ptx(f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", host=on_cpu)
+
+    def on_cpu() -> None:
+        await_copies(KIND, pending, read)
+
+    return wait
+
+
+# The same on CPU streams: the copy is made at once
+
+
+def _load_on_cpu(dst: Any, src: Any, nbytes: Any, bar: Any) -> None:
+    _check_memory(src, dst, nbytes)
+    begin_copy(KIND, proxy=True)
+    _copy(dst, src, nbytes)
+    complete_bytes(bar, nbytes)
+    end_copy()
+
+
+def _store_on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
+    _check_memory(dst, src, nbytes)
+    begin_copy(KIND, proxy=True)
+    _copy(dst, src, nbytes)
+    end_copy()
+
+
+def _commit_on_cpu() -> None:
+    commit_copies(KIND)
+
+
+def _check_memory(far: Any, near: Any, nbytes: Any) -> None:
+    """Reports arrays that no hardware copies: `far` is in global memory, `near` in shared memory."""
+    if far.nbytes != near.nbytes:
+        raise ValueError(f"a copy of {near.nbytes} bytes to or from {far.nbytes} bytes", "give arrays of the same size")
+    if nbytes % UNIT != 0:
+        raise ValueError(f"a copy of {nbytes} bytes, not a multiple of 16", "make the arrays longer")
+    if far.pointer().address % UNIT != 0:
+        raise ValueError(
+            "the array in global memory does not begin at a multiple of 16 bytes", "begin elsewhere, or copy it"
+        )
+
+
+def _copy(dst: Any, src: Any, nbytes: Any) -> None:
+    target, source = dst.pointer().cast(uint64), src.pointer().cast(uint64)
+    for i in range(nbytes // 8):
+        target[i] = source[i]
+
+
+@functools.cache
+def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
+    """Returns the device function that combines, atomically, the element behind a pointer with a value."""
+    if element in _HALVES:
+        return _combiner_of_halves(op)
+    method = {"and": "and_", "or": "or_"}.get(op, op)
+
+    def combine(pointer: Any, i: Any, value: Any) -> None:
+        getattr(atomic_ref(pointer, i), method)(value, "relaxed", "device")
+
+    return combine
+
+
+def _combiner_of_halves(op: str) -> Callable[[Any, Any, Any], None]:
+    """The same for floats of 16 bits, whose atomics are compared and swapped as integers."""
+    function = {"add": _sum, "min": _least, "max": _greatest}[op]
+
+    def combine(pointer: Any, i: Any, value: Any) -> None:
+        atomic = atomic_ref(pointer.cast(uint16), i)
+        bits = atomic.load("relaxed", "device")
+        while True:
+            seen = atomic.cas(bits, function(bits.view(value.dtype), value).view(uint16), "relaxed", "device")
+            if seen == bits:
+                break
+            bits = seen
+
+    return combine
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _least(a: Any, b: Any) -> Any:
+    """The smaller number; NaN is ignored."""
+    return b if a != a else a if b != b else min(a, b)
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    """The larger number; NaN is ignored."""
+    return b if a != a else a if b != b else max(a, b)

@@ -1,0 +1,52 @@
+"""Asynchronous copies under the race detector: right programs give no report, and each mistake gives one with both lines.
+
+The programs of copy_programs.txt take arrays `x` and `y`, and a `mistake`: "" where the program is right. For each mistake
+they say which two statements the report names, and a part of its help.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_helpers import programs_in
+from race_reports import has_report
+
+import cuda_device as device
+from cuda_device import extend
+
+NAMES = {name: getattr(device, name) for name in ("ConstExpr", "atomic_ref", "int32", "lane_id", "thread_idx")}
+PROGRAMS = programs_in(
+    Path(__file__).with_name("copy_programs.txt"),
+    "@device.kernel\ndef k(x, y, mistake: ConstExpr[str]):",
+    extend=extend,
+    **NAMES,
+)
+MISTAKES = [(program, mistake) for program in PROGRAMS for mistake in program.fields["mistakes"]]
+
+
+def run(program, mistake, *more, stream=None):
+    x, y = np.arange(1024, dtype=np.int32), np.zeros(1024, np.int32)
+    stream = stream or device.cpu_stream(races=True)
+    device.launch(program.function, x, y, mistake, *more, grid=1, block=program.fields["block"], stream=stream)
+    return x, y
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_right_program_gives_no_report(program):
+    for one, other in zip(run(program, ""), run(program, "", stream=device.cpu_stream()), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("stages", [1, 3, 4])
+def test_rings_of_stages(stages):
+    (rings,) = (program for program in PROGRAMS if program.name == "rings")
+    run(rings, "", stages)
+    with pytest.raises(device.KernelError, match="nothing orders"):
+        run(rings, "arrival before the reads", stages)
+
+
+@pytest.mark.parametrize("program, mistake", MISTAKES, ids=lambda each: each if isinstance(each, str) else each.name)
+def test_a_mistake_is_reported_with_both_lines(program, mistake):
+    with pytest.raises(device.KernelError) as caught:
+        run(program, mistake)
+    assert has_report(caught.value, *program.fields["mistakes"][mistake]), caught.value
