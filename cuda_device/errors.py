@@ -144,6 +144,10 @@ class CompileError(Error):
         return [*lines[:_SHOWN_CALLS], f"  … {hidden} more calls …", *lines[-_SHOWN_CALLS:]]
 
 
+class NotConstant(CompileError):
+    """Device code cannot be compiled because a value is not a constant: a loop over a constant range is then unrolled."""
+
+
 @dataclass(frozen=True)
 class Loss:
     """A place where the rules of promotion lose digits, or where a kernel loses time, with the reason and a remedy."""

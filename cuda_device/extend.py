@@ -16,7 +16,7 @@ import sys
 # The names by their modules, in the order of the documentation; `a=b`: what the module calls b. A name may be a module.
 _MODULES = {
     # functions and kernels
-    "device.copies": "await_copies begin_copy commit_copies end_copy proxy_fence",
+    "device": "copies",
     "device.functions": "DecoratedFunction links_of",
     "device.hints": "const_parameters parameters_of",
     "device.atomics": "await_change",

@@ -15,14 +15,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.scopes import OF_KNOWN_LENGTH
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device import rows
-from cuda_device.errors import NOWHERE, CompileError, too_deep
+from cuda_device.errors import NOWHERE, CompileError, Location, NotConstant, too_deep
 from cuda_device.infer import objects, policies
 from cuda_device.infer.frame import (
     CallContext,
@@ -33,15 +33,16 @@ from cuda_device.infer.frame import (
     Program,
     is_static,
 )
+from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import SharedValues, drop_unused
+from cuda_device.ir.dominance import SharedValues, drop_unused, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.library import NAMES, STANDARD
 from cuda_device.types.known import (
@@ -57,7 +58,7 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Array, NoneType, Number, Ref, Space, Static, Tuple
+from cuda_device.types.model import NONE, Array, NoneType, Number, Range, Ref, Space, Static, Tuple
 from cuda_device.types.promote import is_narrow_number
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ class _MustPassAll(Exception):
     """Blocks must not share values in this function."""
 
 
+class _MustUnroll(Exception):
+    """A loop over a constant range must be unrolled, because its body needs constants."""
+
+
 def _is_another(old: State, new: State) -> bool:
     """Whether the type of a state changed."""
     return (
@@ -216,6 +221,8 @@ class Body:
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(chain.from_iterable(map(identities, arguments))))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
+        self.unrolled = set[Location]()
+        """The places of loops over constant ranges whose bodies need constants."""
         self.read(pass_all=bool(self.objects or self.variant.reading))
 
     def read(self, pass_all: bool) -> None:
@@ -232,16 +239,18 @@ class Body:
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
         self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
+        self.constant_ranges = set[Location]()
+        """The places of loops over constant ranges that are not unrolled."""
 
     def run(self) -> tuple[Function, State, frozenset[Identity]]:
         """Returns the typed function, the state of its result, and the objects that it changes."""
-        with suppress(_MustPassAll):
-            return self.infer()
-        self.read(pass_all=True)  # outside of a handler: errors of the second inference have no other context
-        return self.infer()
+        while True:
+            with suppress(_MustPassAll, _MustUnroll):
+                return self.infer()
+            self.read(pass_all=True)  # outside of a handler: errors of the next inference have no other context
 
     def infer(self) -> tuple[Function, State, frozenset[Identity]]:
-        """Infers the blocks. Raises `_MustPassAll` if they share values that they must not share."""
+        """Infers the blocks. Raises `_MustPassAll` if they share values that they must not share, or `_MustUnroll`."""
         entry = self.python.blocks[0]
         self.propagate(entry, [Cell(known) for known in self.parameters], ((), 0))
         while self.worklist:
@@ -253,6 +262,7 @@ class Body:
         ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
         errors = [version.error for version in ordered if version.error is not None]
         if errors:
+            self.unroll(version for version in ordered if isinstance(version.error, NotConstant))
             first = [error for error in errors if not isinstance(error, Follows)] or errors
             raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
@@ -272,6 +282,30 @@ class Body:
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
         changed = {identity for version in ordered if version.frame for identity in version.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
+
+    def unroll(self, versions: Iterable[BlockVersion]) -> None:
+        """Raises `_MustUnroll` if versions that need constants are in loops over constant ranges; the inner loops come first."""
+        candidates = self.constant_ranges - self.unrolled
+        if not candidates:
+            return
+        places = places_of_loops(self.python)
+        count = len(self.unrolled)
+        for version in versions:
+            inside = (place for place, blocks in places if version.source in blocks and place in candidates)
+            self.unrolled.update(islice(inside, 1))
+        if len(self.unrolled) > count:
+            raise _MustUnroll
+
+    def iterated(self, op: Op, cells: Mapping[Value, Cell]) -> Op:
+        """The operation `iter`, which is marked if the loop is unrolled."""
+        known = cells[op.operands[0]].known
+        bounds = [item.value for item in known.items if isinstance(item.value, int)]
+        if not isinstance(known.type, Range) or len(bounds) < 3 or not bounds[2] or len(range(*bounds)) > MOST_ITEMS:
+            return op
+        if op.location not in self.unrolled:
+            self.constant_ranges.add(op.location)
+            return op
+        return replace(op, attributes=op.attributes | {"unroll": True})
 
     def propagate(self, source: Block, cells: Sequence[Cell], edge: EdgeKey) -> BlockVersion:
         """Joins the state at an edge into the version of `source` that the state selects, and schedules it if that changed."""
@@ -336,7 +370,7 @@ class Body:
         for op in version.source.ops:
             frame.build.location = (op.code is ops.PY_RAISE and self.variant.where) or op.location
             try:
-                self.step(version, frame, op, cells)
+                self.step(version, frame, self.iterated(op, cells) if op.code is ops.PY_ITER else op, cells)
             except NeverReturns:
                 version.end = Op(ops.UNREACHABLE, location=frame.location)
                 break
@@ -568,6 +602,24 @@ class Body:
                     self.program.adopted.add(target.block.params[len(arguments)])
                 arguments.append(_carried(frame, cell, state, by_identity))
             end.successors.append(Edge(target.block, arguments))
+
+
+def places_of_loops(function: Function) -> list[tuple[Location, set[Block]]]:
+    """The places of the `iter` of loops, and the blocks of the loops; inner loops come first."""
+    makers = {result: op for op in function.ops() if op.code is ops.PY_ITER for result in op.results}
+    places: list[tuple[Location, set[Block]]] = []
+    for loop in sorted(natural_loops(function.blocks), key=lambda loop: len(loop.blocks)):
+        arguments = (
+            value
+            for block in function.blocks
+            if block not in loop.blocks
+            for edge in block.successors
+            if edge.block is loop.header
+            for value in edge.arguments
+        )
+        steps = [op.operands[0] for op in loop.header.ops if op.code is ops.PY_NEXT]
+        places += [(makers[value].location, set(loop.blocks)) for value in arguments if steps and value in makers][-1:]
+    return places
 
 
 def effects_of(operations: Iterable[Op]) -> Effect:

@@ -57,13 +57,13 @@ def test_a_mistake_is_reported_with_both_lines(program, mistake):
 def moves(x, y, copies: device.ConstExpr[bool]):
     i = device.thread_idx.x
     if copies:
-        extend.begin_copy("bulk", proxy=True, reads=(x,))
+        extend.copies.begin_copy("bulk", proxy=True, reads=(x,))
     y[i] = x[i]
     if copies:
-        extend.end_copy()
-        extend.commit_copies("bulk")
-        extend.proxy_fence()
-        extend.await_copies("bulk", i, read=True)
+        extend.copies.end_copy()
+        extend.copies.commit_copies("bulk")
+        extend.copies.proxy_fence()
+        extend.copies.await_copies("bulk", i, read=True)
 
 
 def test_without_race_detection_they_compile_to_nothing():
@@ -94,4 +94,4 @@ def test_arguments(call, reason):
     with pytest.raises(device.CompileError, match=reason):
         device.launch(kernel, np.zeros(8, np.int32), grid=1, block=1, stream=STREAM)
     with pytest.raises(device.DeviceOnlyError):
-        extend.begin_copy("bulk")
+        extend.copies.begin_copy("bulk")

@@ -16,6 +16,7 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32
 from cuda_device.extend import (
     Known,
+    aligned,
     await_copies,
     begin_copy,
     commit_copies,
@@ -26,7 +27,7 @@ from cuda_device.extend import (
     specialised,
 )
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier
-from cuda_device.plugins.tensor_cores.swizzling import Tile, aligned, array_of, byte_offset, tile_of
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, tile_of
 
 KIND = "cp_async"
 """The name of these copies for the race detector."""

@@ -36,6 +36,7 @@ from cuda_device import (
 )
 from cuda_device.extend import (
     Known,
+    aligned,
     await_copies,
     begin_copy,
     commit_copies,
@@ -46,7 +47,6 @@ from cuda_device.extend import (
     specialised,
 )
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
-from cuda_device.plugins.tensor_cores.swizzling import aligned
 
 UNIT = 16
 """Copies have multiples of 16 bytes, at addresses that are multiples of 16."""

@@ -29,8 +29,8 @@ from cuda_device import (
     uint32,
     uint32x4,
 )
-from cuda_device.extend import Known, constant_of, model, specialised
-from cuda_device.plugins.tensor_cores.swizzling import Tile, aligned, array_of, byte_offset, index_in, tile_of
+from cuda_device.extend import Known, aligned, constant_of, model, specialised
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, index_in, tile_of
 
 
 def ldmatrix(tile: Any, row: Any, column: Any, num: int = 4, trans: bool = False) -> Any:

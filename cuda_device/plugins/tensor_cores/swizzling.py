@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct, uint32
-from cuda_device.extend import Known, constant_of, dataclass, displaced, layout, model, replace, specialised
+from cuda_device.extend import Known, aligned, constant_of, dataclass, displaced, layout, model, replace, specialised
 
 _SHIFTS = {128: 0, 64: 1, 32: 2}
 """By the bytes of a pattern, the lowest bit of a row's number that is combined with the number of a chunk."""
@@ -242,11 +242,6 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
 def _swizzler(tile: Tile) -> Callable[[Any, Any], Any]:
     cls, alignment = _tile_class(tile), 8 * tile.pattern
     return lambda array, _: cls(aligned(array, alignment))
-
-
-def aligned(array: Any, bytes: int) -> Any:
-    """An array whose memory is aligned."""
-    return array
 
 
 @specialised(rows)

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm90, sm100, target, uint16
-from cuda_device.extend import Known, constant_of, model, specialised
+from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
-from cuda_device.plugins.tensor_cores.swizzling import Tile, aligned, array_of
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 

@@ -1,0 +1,71 @@
+"""Loops over constant ranges are unrolled where their bodies need the number as a constant, and only there."""
+
+import re
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import CompileError
+
+
+@device.func
+def chosen(values, i: device.ConstExpr):
+    return values[i] * (i + 1)
+
+
+@device.kernel
+def unrolls(x, out, n):
+    i = device.tid(1)
+    sums = [0.0] * 96
+    for k in range(n):
+        for a in range(8):
+            for b in range(95, 83, -1):
+                sums[a * 12 + b - 84] += x[i] + a + k
+    mixed, total = (1, 2.5, x), 0.0
+    for j in range(2):
+        total += mixed[j]
+    for j in range(0, 3, 2):
+        total += chosen((10.0, 20.0, 30.0), j)
+        if total > 1e6:
+            break
+    out[i, 0], out[i, 1] = total, sum(sums)
+
+
+def test_bodies_that_need_constants_are_unrolled(stream):
+    x = np.arange(32, dtype=np.float32)
+    _, out = stream.run(unrolls, x, np.zeros((32, 2), np.float32), 3, block=32)
+    assert (out[:, 0] == 3.5 + 10 + 90).all()
+    assert (out[:, 1] == 3 * 96 * x + 3 * 12 * sum(range(8)) + 96 * (0 + 1 + 2)).all()
+
+
+def test_registers_stay_registers():
+    text = device.compile(unrolls, np.zeros(1, np.float32), np.zeros((1, 2), np.float32), int, output="ptx").code
+    assert ".local" not in text
+
+
+def test_other_loops_stay_loops():
+    @device.kernel
+    def k(out):
+        for i in range(1000):
+            device.ptx("mov.u32 $0, %smid; // here", result=device.uint32)
+            out[i] = i
+
+    assert device.compile(k, np.zeros(4), output="ptx", target="sm_90").code.count("// here") <= 8
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "help"),
+    [
+        ("for i in range(n): a[i] = 1.0", "a list of 100 items is too long", "a range with constant bounds"),
+        ("for i in range(2000): a[i % 100] = 1.0", "a list of 100 items is too long", "a range with constant bounds"),
+        ("for i in range(n): x[0] = (1, 2.5, x)[i]", "the index of tuple", "loop over the tuple"),
+    ],
+)
+def test_what_is_not_unrolled_says_what_to_write(source, reason, help):
+    space = {}
+    exec(f"def kernel(x, n):\n    a = [0.0] * 100\n    {source}\n    x[0] = a[3]\n", space)
+    with pytest.raises(CompileError, match=re.escape(reason)) as caught:
+        device.compile(device.kernel(space["kernel"]), np.zeros(4, np.float32), int, output="ptx")
+    assert help in caught.value.help
+    assert caught.value.location.line == 3
