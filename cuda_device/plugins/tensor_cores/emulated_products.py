@@ -8,6 +8,7 @@ from typing import Any
 
 from cuda_device import block_dim, float16, float32, int32, lane_id, local_array, shfl_sync, thread_idx, uint32
 from cuda_device.extend import await_copies, begin_copy, commit_copies, dataclass, end_copy, layout, model
+from cuda_device.plugins.tensor_cores.named_barriers import meet_warpgroup
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
@@ -111,7 +112,7 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
                     sums[4 * j + 2 + e] += y * z
         end_copy()
         commit_copies(KIND)
-        meet()
+        meet_warpgroup(_block_thread() // 128)  # nobody overwrites the tiles before all have read them
 
     return multiply
 
@@ -128,7 +129,12 @@ def _begin(a: Any, b: Any) -> None:
 
 def _thread() -> Any:
     """The number of the thread in its warpgroup."""
-    return (thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)) % 128
+    return _block_thread() % 128
+
+
+def _block_thread() -> Any:
+    """The number of the thread in its block."""
+    return thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)
 
 
 def _warp_row() -> Any:
@@ -187,10 +193,6 @@ def _from_registers(product: WarpgroupProduct) -> Callable[[Any, Any], Any]:
         return convert(elements[inner % each]), convert(elements[each + inner % each])
 
     return left
-
-
-def meet() -> None:
-    """Waits for the threads of the warpgroup: none goes on, and lets others overwrite the tiles, before all have read them."""
 
 
 def awaited(pending: Any) -> None:

@@ -85,29 +85,48 @@ _MOST = (1 << _FIELD) - 1
 _STATE = (
     f"named barrier {{0:bits {_NUMBER} 4}}: {{0:bits 0 {_FIELD}}} of {{0:bits {_FIELD} {_FIELD}}} threads have arrived"
 )
+_STATE_OF_PRODUCTS = f"wgmma: {{0:bits 0 {_FIELD}}} of 128 threads of the warpgroup have arrived"
 
 
 def _sync_on_cpu(i: Any, threads: Any) -> None:
-    if i >= BARRIERS:
-        raise ValueError(f"there is no barrier {i}: a block has 16", "give a number from 0 to 15")
+    _check_number(i)
     word = atomic_ref(block_words(), i)
-    leader = _leader(word)
-    phase = uint32(0)
-    if lane_id == leader:
-        phase = _counted(word, i, threads)
-    phase = shfl_sync(-1, phase, leader)
+    phase = _arrive_and_read(word, i, threads)
     now = word.load("acquire", "device")
     while now >> _PHASE == phase:
         await_change(word, now, state=_STATE)
         now = word.load("acquire", "device")
 
 
+def meet_warpgroup(warpgroup: Any) -> None:
+    """Waits for the 128 threads of a warpgroup, of which a block has up to eight."""
+    word = atomic_ref(block_words(), BARRIERS + warpgroup)
+    phase = _arrive_and_read(word, 0, uint32(128))
+    now = word.load("acquire", "device")
+    while now >> _PHASE == phase:
+        await_change(word, now, state=_STATE_OF_PRODUCTS)
+        now = word.load("acquire", "device")
+
+
 def _arrive_on_cpu(i: Any, threads: Any) -> None:
-    if i >= BARRIERS:
-        raise ValueError(f"there is no barrier {i}: a block has 16", "give a number from 0 to 15")
+    _check_number(i)
     word = atomic_ref(block_words(), i)
     if lane_id == _leader(word):
         _counted(word, i, threads)
+
+
+def _arrive_and_read(word: Any, i: Any, threads: Any) -> Any:
+    """Arrives, and returns the number of the phase."""
+    leader = _leader(word)
+    phase = uint32(0)
+    if lane_id == leader:
+        phase = _counted(word, i, threads)
+    return shfl_sync(-1, phase, leader)
+
+
+def _check_number(i: Any) -> None:
+    if i >= BARRIERS:
+        raise ValueError(f"there is no barrier {i}: a block has 16", "give a number from 0 to 15")
 
 
 def _leader(word: Any) -> Any:
