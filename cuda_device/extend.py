@@ -20,7 +20,7 @@ _MODULES = {
     "device.functions": "DecoratedFunction links_of",
     "device.hints": "const_parameters parameters_of",
     "device.atomics": "await_change",
-    "device.memory": "block_words displaced",
+    "device.memory": "aligned block_words displaced",
     "device.options": "Options",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind",

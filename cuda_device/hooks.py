@@ -70,6 +70,7 @@ LIBRARIES = (
     "plugins.tensor_cores.fragments",
     "plugins.tensor_cores.matrix_moves",
     "plugins.tensor_cores.mbarriers",
+    "plugins.tensor_cores.named_barriers",
     "plugins.tensor_cores.packed_elements",
     "plugins.tensor_cores.reductions",
     "plugins.tensor_cores.registers",
@@ -77,7 +78,6 @@ LIBRARIES = (
     "plugins.tensor_cores.tma",
     "plugins.tensor_cores.warp_matrices",
     "plugins.tensor_cores.warpgroup_matrices",
-    "plugins.tensor_cores.named_barriers",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -108,6 +108,7 @@ NAMES = {
     "plugins.tensor_cores.fragments": "fragment_place",
     "plugins.tensor_cores.matrix_moves": "ldmatrix movmatrix stmatrix",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
+    "plugins.tensor_cores.named_barriers": "barrier_arrive barrier_sync",
     "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
     "plugins.tensor_cores.reductions": "red_add",
     "plugins.tensor_cores.registers": "set_max_registers",
@@ -116,7 +117,6 @@ NAMES = {
     "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.warp_matrices": "mma_sync",
     "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
-    "plugins.tensor_cores.named_barriers": "barrier_arrive barrier_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

@@ -498,9 +498,9 @@ def _window(lowerer: Lowerer, op: Op) -> Tree:
             address = lowerer.build.op(ops.GENERIC, replace(address.type, space=leaf.space), address)
         return lowerer.build.op(ops.BYTES, leaf, address, offset)
     assert isinstance(array, model.Array)
-    data = lowerer.build.op(
-        ops.BYTES, model.Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset
-    )
+    reference = model.Ref(array.space, pointee_of(array.dtype), align=array.align)
+    aligned = {"aligned": op.attributes["aligned"]} if "aligned" in op.attributes else {}
+    data = lowerer.build.op(ops.BYTES, reference, address, offset, **aligned)
     extents = parts[: array.ndim]
     if lowerer.checked and op.attributes.get("used"):
         _check_not_null(lowerer.build, address, extents)

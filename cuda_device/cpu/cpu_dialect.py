@@ -320,7 +320,7 @@ class Cpu(Dialect):
 
         Names of i32 values: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `lane_id`, `lanes` (how
         many threads the warp has), `lanemask_lt`, `dynamic_shared_bytes`, `hidden_zero` (0). `shared` and `dynamic_shared` are
-        pointers aligned to 128.
+        pointers, aligned to 1024 and 128.
         """
         group, _, axis = name.partition(".")
         metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""

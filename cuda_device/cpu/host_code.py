@@ -141,11 +141,12 @@ def aligned_alloc(alignment: int64, size: int64) -> int64:
 
 
 ALIGNMENT = 128
+SHARED_ALIGNMENT = 1024
 
 
-def allocate(size: Any) -> Any:
+def allocate(size: Any, alignment: Any = ALIGNMENT) -> Any:
     """Allocates at least `size` bytes: for `aligned_alloc` a positive multiple of the alignment."""
-    return aligned_alloc(ALIGNMENT, int64(size) + (2 * ALIGNMENT - 1) & -ALIGNMENT)
+    return aligned_alloc(alignment, int64(size) + (2 * alignment - 1) & -alignment)
 
 
 @extern

@@ -30,6 +30,7 @@ from cuda_device import atomic_ref, local_array, popc, uint32x3
 from cuda_device.cpu import host_code, meetings, shadow_memory
 from cuda_device.cpu.host_code import (
     ALIGNMENT,
+    SHARED_ALIGNMENT,
     allocate,
     ask,
     call_row,
@@ -238,7 +239,7 @@ def opened(control: Any, static: Any) -> Any:
     record[0].control = control
     record[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
-    shared = allocate(fixed + launch[0].dynamic_bytes)
+    shared = allocate(fixed + launch[0].dynamic_bytes, SHARED_ALIGNMENT)
     record[0].shared, record[0].shared_bytes = shared, fixed + launch[0].dynamic_bytes
     record[0].words = block + _RECORD_BYTES
     record[0].dynamic = shared + fixed

@@ -229,6 +229,16 @@ def _lower_displaced(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree
     return ArrayTree(data, array.extents, array.strides)
 
 
+def aligned(array: Any, bytes: int) -> Any:
+    """Returns the array, whose memory is aligned to `bytes`, a constant power of two.
+
+    The shared array that it is a part of gets this alignment, if the array begins at a multiple of `bytes` there: at constant
+    indices, or at run-time indices if the stride of their axis is a multiple. Dynamic shared memory can be aligned to 1024
+    bytes. Raises `CompileError` where the compiler cannot guarantee the alignment.
+    """
+    raise DeviceOnlyError.of("aligned")
+
+
 # Loads and stores with cache hints
 
 _LOADS = ("ca", "cg", "cs", "lu", "cv")

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import CompileError
+from cuda_device.infer.frame import Cell, Frame, is_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import model
+from cuda_device.types.host import check_alignment
 from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.layout import known_alignment
 
 
 def extents(frame: Frame, cell: Cell[model.Array]) -> list[Cell]:
@@ -55,12 +59,19 @@ def window(
 
 
 def _placed(
-    frame: Frame, cell: Cell, type: model.Array, offset: Cell, shape: Sequence[Cell], steps: Sequence[Cell]
+    frame: Frame,
+    cell: Cell,
+    type: model.Array,
+    offset: Cell,
+    shape: Sequence[Cell],
+    steps: Sequence[Cell],
+    **aligned: int,
 ) -> Cell:
     """An array of exactly this type in the memory of another one."""
     assert cell.value is not None
     parts = [offset, *shape, *(steps if type.layout is model.Layout.STRIDED else ())]
-    return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, model.INDEX) for part in parts))
+    numbers = [frame.materialise(part, model.INDEX) for part in parts]
+    return frame.emit(ops.WINDOW, of_type(type), cell.value, *numbers, **aligned)
 
 
 def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
@@ -73,3 +84,25 @@ def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
 def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
     """The product of lengths."""
     return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])
+
+
+def aligned(frame: Frame, array: Cell, bytes: Cell, /) -> Cell:
+    """The same array. If its type does not guarantee the alignment, `ir/alignment` sees to it."""
+    align = constant_of(bytes.known, "the alignment")
+    try:
+        check_alignment(align)
+    except ValueError as error:
+        raise CompileError(str(error), help="write 128, for example") from None
+    assert isinstance(align, int)
+    if not is_of(array, model.Array):
+        raise CompileError(f"aligned takes an array, not {array.known}", help="pass an array in shared memory")
+    least = known_alignment(array.type)
+    if align <= least:
+        return array
+    if array.type.space is not model.Space.SHARED:
+        raise CompileError(
+            f"an array in {array.type.space.value} memory is aligned like its elements, to {least} bytes",
+            help="copy it to a shared_array(…), or view it with larger elements: x.view(float32x4) has 16 bytes",
+        )
+    lengths, steps = extents(frame, array), strides(frame, array)
+    return _placed(frame, array, array.type, Cell(constant(0)), lengths, steps, aligned=align)

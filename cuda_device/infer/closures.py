@@ -207,9 +207,7 @@ def _load_of_host(frame: Frame, name: str) -> Cell:
         value = cell.cell_contents
     except ValueError:
         raise _no_value(name) from None
-    if (
-        function.__module__ not in NAMES
-    ):  # functions of the library are made for what the compiler knows, and never change
+    if function.__module__ not in NAMES:  # those of functions of the library never change
         frame.program.depend(cell, name, value)
     return frame.literal(value)
 

@@ -162,8 +162,10 @@ EXTEND = OpDef("extend", T, MANY, 1, _EXTEND_DOC)
 FIELD = OpDef("field", _TD, 1, 1, "One element of a tuple, vector or struct.", ("index",))
 EXTENT = OpDef("extent", T, 1, 1, "The length of one axis of an array, an index.", ("axis",))
 # The operands are the array, or a reference, an offset in bytes, the shape, and the strides in bytes.
-_WINDOW_DOC = "An array within the memory of another one; `used` says that something accesses it."
-WINDOW = OpDef("window", T, MANY, 1, _WINDOW_DOC, optional=("used",))
+_WINDOW_DOC = (
+    "An array within the memory of another one; `used` says that something accesses it, and `aligned` its alignment."
+)
+WINDOW = OpDef("window", T, MANY, 1, _WINDOW_DOC, optional=("used", "aligned"))
 _REFER_DOC = "The reference to an element: the array, the indices. It may be `behind` the array if nothing accesses it."
 REFER = OpDef("refer", T, MANY, 1, _REFER_DOC, optional=("behind",))
 MEMBER = OpDef("member", T, 1, 1, "The reference `offset` bytes behind a reference.", ("offset",))
@@ -205,7 +207,10 @@ _PTX_DOC = "Inline PTX of the program, as for `machine`, with any effect; refere
 PTX = OpDef("ptx", D, MANY, MANY, _PTX_DOC, ("instruction",), _FOREIGN, optional=("tied",))
 _ELEMENT_DOC = "The reference `index` elements behind a reference, perhaps `outside` the array."
 ELEMENT = OpDef("element", _TD, 2, 1, _ELEMENT_DOC, optional=("outside",))
-BYTES = OpDef("bytes", D, 2, 1, "The reference a number of bytes behind a reference, perhaps to another type.")
+_BYTES_DOC = (
+    "The reference a number of bytes behind a reference, perhaps to another type; see `ir/alignment` for `aligned`."
+)
+BYTES = OpDef("bytes", D, 2, 1, _BYTES_DOC, optional=("aligned",))
 ADDRESS = OpDef("address", D, 1, 1, "The address of a reference in its space, uint64.")
 _LOAD_DOC = "The value of a reference, which is aligned to `align` (by default as its type)."
 LOAD = OpDef("load", _TD, 1, 1, _LOAD_DOC, (), Effect.READS, optional=("align",))
@@ -214,7 +219,10 @@ STORE = OpDef("store", _TD, 2, 0, _STORE_DOC, (), Effect.WRITES, optional=("alig
 _SHARED_DOC = "`count` elements of static shared memory, the same for all operations with this `number`."
 SHARED = OpDef("shared", D, 0, 1, _SHARED_DOC, ("count", "align"), optional=("number",))
 ROOM = OpDef("room", D, 0, 1, "Whether the stack has room for another call: a bool, true on a GPU.", (), Effect.READS)
-DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, "The first byte of the dynamic shared memory of the launch.")
+_DYNAMIC_SHARED_DOC = (
+    "The first byte of the dynamic shared memory of the launch, which is aligned to `align`, at least 128."
+)
+DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, _DYNAMIC_SHARED_DOC, optional=("align",))
 _GRID_WORD_DOC = (
     "The uint32 for the barriers of a cooperative launch, or of a `cluster`; all bits but the highest are 0. On the CPU also "
     "those of a `block`, which are 0."

@@ -292,7 +292,10 @@ class LinkingDriver:
         return (218 if self.refuses else 0,)
 
     def cuLinkComplete(self, state: int) -> tuple[Any, ...]:
-        assert state == 77
+        assert state == 77 and self.options[self.CUjit_option.CU_JIT_LOG_VERBOSE]
+        said = b"info    : 8 bytes stack frame, 8 bytes spill stores"
+        assert len(said) < self.options[self.CUjit_option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES]
+        ctypes.memmove(self.options[self.CUjit_option.CU_JIT_INFO_LOG_BUFFER], said, len(said))
         return 0, ctypes.addressof(self.code), len(self.code) - 1
 
     def cuLinkDestroy(self, state: int) -> tuple[Any, ...]:
@@ -306,6 +309,7 @@ def test_the_driver_links_a_text_that_ends_in_zero(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(assemblers, "_driver", lambda: driver)
     request, option = assemblers.Request(ptx(), SM_90, line_info=True, debug=debug), driver.CUjit_option
     assert assemblers.ASSEMBLERS[0].run(request) == ELF + b" made by a stand-in"
+    assert request.log == ["info    : 8 bytes stack frame, 8 bytes spill stores"]
     assert driver.data == ptx().encode() + b"\n\0" and driver.living == 0
     assert driver.options[option.CU_JIT_OPTIMIZATION_LEVEL] == (0 if debug else 3)
     assert driver.options[option.CU_JIT_GENERATE_DEBUG_INFO] == debug

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ir_helpers import programs_in
+from ir_helpers import define, programs_in
 from race_reports import has_report
 
 import cuda_device as device
@@ -21,13 +21,15 @@ PROGRAMS = programs_in(
     extend=extend,
     **NAMES,
 )
+STREAM = device.cpu_stream(races=True)
 MISTAKES = [(program, mistake) for program in PROGRAMS for mistake in program.fields["mistakes"]]
 
 
 def run(program, mistake, *more, stream=None):
     x, y = np.arange(1024, dtype=np.int32), np.zeros(1024, np.int32)
-    stream = stream or device.cpu_stream(races=True)
-    device.launch(program.function, x, y, mistake, *more, grid=1, block=program.fields["block"], stream=stream)
+    device.launch(
+        program.function, x, y, mistake, *more, grid=1, block=program.fields["block"], stream=stream or STREAM
+    )
     return x, y
 
 
@@ -50,3 +52,46 @@ def test_a_mistake_is_reported_with_both_lines(program, mistake):
     with pytest.raises(device.KernelError) as caught:
         run(program, mistake)
     assert has_report(caught.value, *program.fields["mistakes"][mistake]), caught.value
+
+
+def moves(x, y, copies: device.ConstExpr[bool]):
+    i = device.thread_idx.x
+    if copies:
+        extend.begin_copy("bulk", proxy=True, reads=(x,))
+    y[i] = x[i]
+    if copies:
+        extend.end_copy()
+        extend.commit_copies("bulk")
+        extend.proxy_fence()
+        extend.await_copies("bulk", i, read=True)
+
+
+def test_without_race_detection_they_compile_to_nothing():
+    for target in ("sm_90", "sm_80"):
+        both = [
+            device.compile(
+                device.kernel(moves), *[device.ArrayType(device.int32, 1)] * 2, copies, target=target, output="ptx"
+            ).code
+            for copies in (True, False)
+        ]
+        assert both[0] == both[1]
+    kernel = device.kernel(moves)
+    device.launch(
+        kernel, np.zeros(4, np.int32), np.zeros(4, np.int32), True, grid=1, block=4, stream=device.cpu_stream()
+    )
+    ((variant),) = kernel.variants.values()
+    assert not variant.work["inlined"].has(extend.ops.TRACE)
+
+
+@pytest.mark.parametrize("call, reason", [
+    ('begin_copy("bulk", reads=(x[::2],))', "reads must be a tuple of C-contiguous arrays"),
+    ('begin_copy("bulk", reads=x)', "reads must be a tuple of C-contiguous arrays"),
+    ('begin_copy("bulk", proxy=x[0] > 0)', "proxy must be a constant expression"),
+    ("commit_copies(x[0])", "kind must be a constant"),
+])  # fmt: skip
+def test_arguments(call, reason):
+    kernel = define(f"@device.kernel\ndef k(x):\n    extend.{call}\n", device=device, extend=extend)
+    with pytest.raises(device.CompileError, match=reason):
+        device.launch(kernel, np.zeros(8, np.int32), grid=1, block=1, stream=STREAM)
+    with pytest.raises(device.DeviceOnlyError):
+        extend.begin_copy("bulk")

@@ -276,11 +276,12 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
     if cubin.assembler not in (identity.partition(" ")[0] for identity in key[0].split(", ")):
         return None  # the key does not have the version of this assembler, which was tried because others are too old
-    return b"\0".join((cubin.assembler.encode(), assembler_logs.packed(cubin.notes), cubin.code))
+    return b"%s %s\0%s" % (cubin.assembler.encode(), assembler_logs.packed(cubin.notes), cubin.code)
 
 
 def _unpack(data: bytes) -> Cubin:
-    assembler, notes, code = data.split(b"\0", 2)
+    head, code = data.split(b"\0", 1)
+    assembler, _, notes = head.partition(b" ")
     return Cubin(code, assembler.decode(), assembler_logs.unpacked(notes))
 
 

@@ -193,7 +193,7 @@ class Nvptx(Dialect):
     def preamble(self) -> str:
         """Triple, data layout, shared arrays, constants, and the functions that report."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
-        boundary = 128
+        boundary = max(128, self.dynamic_align)
         for number, op in self.shared_arrays.items():
             size, align = shared_size(op)
             boundary = max(boundary, align)

@@ -6,9 +6,29 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import block_dim, float16, float32, int32, lane_id, local_array, shfl_sync, thread_idx, uint32
-from cuda_device.extend import await_copies, begin_copy, commit_copies, dataclass, end_copy, layout, model
-from cuda_device.plugins.tensor_cores.named_barriers import meet_warpgroup
+from cuda_device import (
+    atomic_ref,
+    block_dim,
+    float16,
+    float32,
+    int32,
+    lane_id,
+    local_array,
+    shfl_sync,
+    thread_idx,
+    uint32,
+)
+from cuda_device.extend import (
+    await_change,
+    await_copies,
+    begin_copy,
+    block_words,
+    commit_copies,
+    dataclass,
+    end_copy,
+    layout,
+    model,
+)
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
@@ -112,7 +132,7 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
                     sums[4 * j + 2 + e] += y * z
         end_copy()
         commit_copies(KIND)
-        meet_warpgroup(_block_thread() // 128)  # nobody overwrites the tiles before all have read them
+        meet()
 
     return multiply
 
@@ -127,14 +147,14 @@ def _begin(a: Any, b: Any) -> None:
         begin_copy(KIND, proxy=True, reads=(a, b))
 
 
-def _thread() -> Any:
-    """The number of the thread in its warpgroup."""
-    return _block_thread() % 128
-
-
-def _block_thread() -> Any:
+def _linear() -> Any:
     """The number of the thread in its block."""
     return thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)
+
+
+def _thread() -> Any:
+    """The number of the thread in its warpgroup."""
+    return _linear() % 128
 
 
 def _warp_row() -> Any:
@@ -193,6 +213,26 @@ def _from_registers(product: WarpgroupProduct) -> Callable[[Any, Any], Any]:
         return convert(elements[inner % each]), convert(elements[each + inner % each])
 
     return left
+
+
+def meet() -> None:
+    """Waits for the threads of the warpgroup: none goes on, and lets others overwrite the tiles, before all have read them.
+
+    A word of the block for each warpgroup counts the warps. Like the instructions, it orders no other accesses.
+    """
+    word, before = atomic_ref(block_words(), _FIRST_WORD + _linear() // 128), uint32(0)
+    if lane_id == 0:
+        before = word.add(uint32(1), "relaxed", "device")
+    before = shfl_sync(_ALL, before, 0)
+    now = word.load("relaxed", "device")
+    while now // 4 == before // 4:
+        await_change(word, now, state=_STATE)
+        now = word.load("relaxed", "device")
+
+
+_FIRST_WORD = 16
+"""The position in `block_words` of the first warpgroup's word, after those of the named barriers."""
+_STATE = "wgmma: {0:bits 0 2} of the 4 warps of the warpgroup have come"
 
 
 def awaited(pending: Any) -> None:

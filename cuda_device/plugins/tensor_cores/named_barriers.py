@@ -85,26 +85,19 @@ _MOST = (1 << _FIELD) - 1
 _STATE = (
     f"named barrier {{0:bits {_NUMBER} 4}}: {{0:bits 0 {_FIELD}}} of {{0:bits {_FIELD} {_FIELD}}} threads have arrived"
 )
-_STATE_OF_PRODUCTS = f"wgmma: {{0:bits 0 {_FIELD}}} of 128 threads of the warpgroup have arrived"
 
 
 def _sync_on_cpu(i: Any, threads: Any) -> None:
     _check_number(i)
     word = atomic_ref(block_words(), i)
-    phase = _arrive_and_read(word, i, threads)
+    leader = _leader(word)
+    phase = uint32(0)
+    if lane_id == leader:
+        phase = _counted(word, i, threads)
+    phase = shfl_sync(-1, phase, leader)
     now = word.load("acquire", "device")
     while now >> _PHASE == phase:
         await_change(word, now, state=_STATE)
-        now = word.load("acquire", "device")
-
-
-def meet_warpgroup(warpgroup: Any) -> None:
-    """Waits for the 128 threads of a warpgroup, of which a block has up to eight."""
-    word = atomic_ref(block_words(), BARRIERS + warpgroup)
-    phase = _arrive_and_read(word, 0, uint32(128))
-    now = word.load("acquire", "device")
-    while now >> _PHASE == phase:
-        await_change(word, now, state=_STATE_OF_PRODUCTS)
         now = word.load("acquire", "device")
 
 
@@ -113,15 +106,6 @@ def _arrive_on_cpu(i: Any, threads: Any) -> None:
     word = atomic_ref(block_words(), i)
     if lane_id == _leader(word):
         _counted(word, i, threads)
-
-
-def _arrive_and_read(word: Any, i: Any, threads: Any) -> Any:
-    """Arrives, and returns the number of the phase."""
-    leader = _leader(word)
-    phase = uint32(0)
-    if lane_id == leader:
-        phase = _counted(word, i, threads)
-    return shfl_sync(-1, phase, leader)
 
 
 def _check_number(i: Any) -> None:

@@ -149,15 +149,16 @@ def _result(acc: Known, b: Tile) -> model.Number:
     usual, n = model.INT32 if b.element.is_integer else model.FLOAT32, b.shape[0]
     if isinstance(acc.type, model.NoneType):
         return usual
-    types = {item.type.machine if isinstance(item.type, model.Number) else item.type for item in acc.items}
-    if len(acc.items) == n // 2 and types == {usual}:
+    items = acc.items if isinstance(acc.type, model.Tuple) or _is_in_flight(acc) else ()
+    types = {item.type.machine if isinstance(item.type, model.Number) else item.type for item in items}
+    if len(items) == n // 2 and types == {usual}:
         return usual
     packs = b.element == model.FLOAT16 or b.element.is_float8
-    if packs and len(acc.items) == n // 4 and types == {model.UINT32}:
+    if packs and len(items) == n // 4 and types == {model.UINT32}:
         return model.FLOAT16
-    what = f"{len(acc.items)} items" if acc.items else str(acc)
+    what = f"has {len(items)} items" if items else f"is {acc}"
     raise CompileError(
-        f"the accumulator has {what}, but for {b} it is a tuple of {n // 2} {usual}"
+        f"the accumulator {what}, but for {b} it is a tuple of {n // 2} {usual}"
         + f", or of {n // 4} uint32 with two float16 each" * packs,
         help=f"begin with None, or with ({usual}(0),) * {n // 2}",
     )

@@ -179,5 +179,5 @@ def test_the_threads_of_a_warpgroup_meet_in_wgmma():
         assert (out == expected[t // 32 * 16 + t % 32 // 4, t % 4 * 2]).all()
     with pytest.raises(KernelError) as raised:
         device.launch(products, a, b, out, 2, grid=1, block=160, stream=device.cpu_stream(target="sm_90a"))
-    state = "for wgmma: 96 of 128 threads of the warpgroup have arrived"
+    state = "for wgmma: 3 of the 4 warps of the warpgroup have come"
     assert re.search(rf"{place('acc = device.wgmma(acc')}\d+ {state} and threads", str(raised.value)), raised.value

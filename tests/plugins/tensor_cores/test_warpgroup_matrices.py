@@ -210,6 +210,39 @@ def test_products_in_flight_in_a_loop(warpgroups, count, first):
         assert (result == np.vstack([in_order(matrix[:64]), in_order(matrix[64:])])).all()
 
 
+@device.kernel(max_threads=256)
+def overwriting(out, last: int32):
+    """Each warpgroup multiplies ones, and its first warp overwrites them with zeros at once. Warps from `last` on return."""
+    left, right = shared_array((2, 64, 64), bfloat16, align=1024), shared_array((2, 8, 64), bfloat16, align=1024)
+    t = int32(thread_idx.x)
+    x, y = swizzled(left[t // 128], 128), swizzled(right[t // 128], 128)
+    for i in range(t % 128, 64 * 64, 128):
+        x[i // 64, i % 64] = y[i // 64 % 8, i % 64] = bfloat16(1)
+    fence_proxy_async()
+    syncthreads()
+    if t // 32 < last:
+        acc = wgmma_wait(0, wgmma(None, x, y))
+        if t % 128 < 32:
+            for i in range(t % 32, 64 * 64, 32):
+                x[i // 64, i % 64] = y[i // 64 % 8, i % 64] = bfloat16(0)
+        for i in (0, 1, 2, 3):
+            out[t, i] = acc[i]
+
+
+def test_the_threads_meet(warpgroups):
+    out = warpgroups.array(np.zeros((256, 4), np.float32))
+    warpgroups.launch(overwriting, out, 8, grid=1, block=256)
+    assert (warpgroups.numpy(out) == 64).all()
+
+
+def test_a_warp_that_does_not_come_is_reported():
+    stream, out = device.cpu_stream(target="sm_90a"), np.zeros((256, 4), np.float32)
+    with pytest.raises(device.KernelError, match=r"^deadlock(.|\n)*wgmma: 3 of the 4 warps of the warpgroup have come"):
+        device.launch(overwriting, out, 7, grid=1, block=256, stream=stream)
+    device.launch(overwriting, out, 8, grid=1, block=256, stream=stream)
+    assert (out == 64).all()
+
+
 def test_instructions():
     """Products of a loop are not serialised, and a constant `accumulate` takes no register."""
     array, matrix = device.ArrayType(bfloat16, 3), device.ArrayType(float32, 3)
@@ -235,7 +268,8 @@ REFUSED = {
     "wgmma(None, (uint32(0),) * 8, y)": "but the registers for a tile of 64 x 64 bfloat16, swizzled by 128 bytes are 16 uint32",
     "wgmma((0.0,) * 8, x, y)": "the accumulator has 8 items, but for a tile of 64 x 64 bfloat16",
     "wgmma((int32(0),) * 32, x, y)": "the accumulator has 32 items, but for a tile of 64 x 64 bfloat16",
-    "wgmma(out, x, y)": "the accumulator has array<float32, 1, C>, but for",
+    "wgmma(out, x, y)": "the accumulator is array<float32, 1, C>, but for",
+    "wgmma([0.0] * 32, x, y)": "the accumulator is a list, but for",
     "wgmma(None, x, y, out)": "accumulate is a bool, not array<float32, 1, C>",
     "wgmma(None, acc, y)": "a is an accumulator that `wgmma` may still be writing",
     "wgmma_wait(n, acc)": "pending must be a constant expression",
