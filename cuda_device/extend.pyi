@@ -24,8 +24,8 @@ from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of
 from cuda_device.device.hints import const_parameters as const_parameters
 from cuda_device.device.hints import parameters_of as parameters_of
-from cuda_device.device.memory import block_words as block_words
 from cuda_device.device.memory import aligned as aligned
+from cuda_device.device.memory import block_words as block_words
 from cuda_device.device.memory import displaced as displaced
 from cuda_device.device.options import Options as Options
 from cuda_device.device.parameters import defaults_of as defaults_of

@@ -346,8 +346,8 @@ def _reports(source: FunctionType) -> bool:
 
 def _waits(source: FunctionType, callers: tuple[FunctionType, ...]) -> bool:
     """Whether a function of the library names an entity that waits, or another such function."""
-    for name in source.__code__.co_names:
-        named = source.__globals__.get(name)
+    captured = (cell.cell_contents for cell in source.__closure__ or ())
+    for named in (*map(source.__globals__.get, source.__code__.co_names), *captured):
         row = row_of_entity(named)
         if row is not None and Effect.SUSPENDS in row.effects:
             return True

@@ -328,3 +328,48 @@ def test_a_kernel_with_clusters_is_not_compiled_for_gpus_without():
         device.compile(k, device.ArrayType(device.int32, 1), target="sm_80", output="ptx")
     assert "sm_90 or later" in refused.value.help
     device.compile(k, device.ArrayType(device.int32, 1), target="sm_90", output="ptx")
+
+
+@device.kernel
+def halves(x, y):
+    """Some threads wait in two steps, some in one; each block reads what the next one has written."""
+    tile = device.shared_array(1, device.float32)
+    other = (device.int32(device.block_rank) + 1) % 4
+    for i in range(y.shape[0]):
+        if device.thread_idx.x == 0:
+            tile[0] = x[device.block_idx.x] + i
+        device.cluster_arrive()
+        device.cluster_wait()
+        value = device.cluster_shared(tile, other)[0]
+        if device.thread_idx.x < 16:
+            device.cluster_arrive()
+            device.cluster_wait()
+        else:
+            device.cluster_sync()
+        y[i, device.tid(1)] = value
+
+
+def test_the_halves_of_a_barrier(clusters):
+    x, y = np.arange(44, dtype=np.float32), np.zeros((5, 44 * BLOCK), np.float32)
+    y = clusters.run(halves, x, y, grid=44, block=BLOCK, cluster=4)[-1]
+    assert (y == np.roll(x.reshape(-1, 4), -1, 1).repeat(BLOCK) + np.arange(5)[:, None]).all()
+
+
+def test_the_halves_of_a_barrier_are_instructions_of_sm_90():
+    arguments = np.zeros(4, np.float32), np.zeros((5, 128), np.float32)
+    text = device.compile(halves, *arguments, target="sm_90", output="ptx").code
+    assert text.count("barrier.cluster.arrive.release;") == text.count("barrier.cluster.wait.acquire;") == 3
+    with pytest.raises(device.CompileError, match="needs sm_90 or later"):
+        device.compile(halves, *arguments, target="sm_80")
+
+
+@device.kernel
+def without_a_cluster(y):
+    device.cluster_arrive()
+    device.cluster_wait()
+    device.cluster_sync()
+    y[device.tid(1)] = 1
+
+
+def test_a_block_alone_is_a_cluster(clusters):
+    assert clusters.run(without_a_cluster, np.zeros(96, np.float32), grid=2, block=48).all()

@@ -88,8 +88,7 @@ _STATE = (
 
 
 def _sync_on_cpu(i: Any, threads: Any) -> None:
-    if i >= BARRIERS:
-        raise ValueError(f"there is no barrier {i}: a block has 16", "give a number from 0 to 15")
+    _check_number(i)
     word = atomic_ref(block_words(), i)
     leader = _leader(word)
     phase = uint32(0)
@@ -103,11 +102,15 @@ def _sync_on_cpu(i: Any, threads: Any) -> None:
 
 
 def _arrive_on_cpu(i: Any, threads: Any) -> None:
-    if i >= BARRIERS:
-        raise ValueError(f"there is no barrier {i}: a block has 16", "give a number from 0 to 15")
+    _check_number(i)
     word = atomic_ref(block_words(), i)
     if lane_id == _leader(word):
         _counted(word, i, threads)
+
+
+def _check_number(i: Any) -> None:
+    if i >= BARRIERS:
+        raise ValueError(f"there is no barrier {i}: a block has 16", "give a number from 0 to 15")
 
 
 def _leader(word: Any) -> Any:

@@ -135,3 +135,49 @@ def test_blocks_of_a_cluster_wait_for_each_other():
     ) as raised:
         device.launch(ring, out, 13, grid=40, block=32, cluster=4, stream=device.cpu_stream())
     assert raised.value.block == (14, 0, 0) and re.search(rf"wait at {place('bar.wait(0)')}", str(raised.value))
+
+
+@device.kernel
+def products(a, b, out, missing: device.int32):
+    """A producer gives tiles to a warpgroup, one thread of which says that they may be overwritten."""
+    tile_a = device.shared_array((64, 64), device.float16)
+    tile_b = device.shared_array((8, 64), device.float16)
+    full, empty = device.shared_array(1, MBarrier)[0], device.shared_array(1, MBarrier)[0]
+    t = device.thread_idx.x
+    if t == 0:
+        full.init(32)
+        empty.init(1)
+    device.syncthreads()
+    if t >= 128:
+        for i in range(3):
+            empty.wait(i & 1 ^ 1)
+            for j in range(t - 128, 64 * 64, 32):
+                device.swizzled(tile_a, 128)[j // 64, j % 64] = a[i, j // 64, j % 64]
+            for j in range(t - 128, 8 * 64, 32):
+                device.swizzled(tile_b, 128)[j // 64, j % 64] = b[i, j // 64, j % 64]
+            device.fence_proxy_async()
+            full.arrive()
+    elif t // 32 != missing:
+        acc = (device.float32(0),) * 4
+        for i in range(3):
+            full.wait(i & 1)
+            acc = device.wgmma(acc, device.swizzled(tile_a, 128), device.swizzled(tile_b, 128))
+            acc = device.wgmma_wait(0, acc)
+            if t == 127:
+                empty.arrive()
+        out[t] = acc[0]
+
+
+def test_the_threads_of_a_warpgroup_meet_in_wgmma():
+    a, b = (np.random.default_rng(0).integers(-3, 4, (3, n, 64)).astype(np.float16) for n in (64, 8))
+    expected = sum(x.astype(np.float32) @ y.astype(np.float32).T for x, y in zip(a, b, strict=True))
+    for races in (False, True):
+        out = np.zeros(128, np.float32)
+        stream = device.cpu_stream(target="sm_90a", races=races)
+        device.launch(products, a, b, out, -1, grid=1, block=160, stream=stream)
+        t = np.arange(128)
+        assert (out == expected[t // 32 * 16 + t % 32 // 4, t % 4 * 2]).all()
+    with pytest.raises(KernelError) as raised:
+        device.launch(products, a, b, out, 2, grid=1, block=160, stream=device.cpu_stream(target="sm_90a"))
+    state = "for wgmma: 3 of the 4 warps of the warpgroup have come"
+    assert re.search(rf"{place('acc = device.wgmma(acc')}\d+ {state} and threads", str(raised.value)), raised.value
