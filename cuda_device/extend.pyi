@@ -13,12 +13,8 @@ from cuda_device.compiler import Stage as Stage
 from cuda_device.compiler import observe_compilations as observe_compilations
 from cuda_device.compiler import run
 from cuda_device.compiler import show as show
+from cuda_device.device import copies as copies
 from cuda_device.device.atomics import await_change as await_change
-from cuda_device.device.copies import await_copies as await_copies
-from cuda_device.device.copies import begin_copy as begin_copy
-from cuda_device.device.copies import commit_copies as commit_copies
-from cuda_device.device.copies import end_copy as end_copy
-from cuda_device.device.copies import proxy_fence as proxy_fence
 from cuda_device.device.entities import DeviceValue as DeviceValue
 from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of

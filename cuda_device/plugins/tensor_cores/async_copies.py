@@ -14,18 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32
-from cuda_device.extend import (
-    Known,
-    aligned,
-    await_copies,
-    begin_copy,
-    commit_copies,
-    constant_of,
-    end_copy,
-    layout,
-    model,
-    specialised,
-)
+from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, tile_of
 
@@ -129,10 +118,10 @@ def _copier(tile: Tile | None, size: int) -> Callable[..., Any]:
 
     def on_cpu(array: Any, position: Any, source: Any, nbytes: Any) -> None:
         target, elements, first = array.pointer().cast(uint32), source.cast(uint32), position // 4
-        begin_copy(KIND)
+        copies.begin_copy(KIND)
         for word in words:
             target[first + word] = elements[word] if nbytes > 0 else uint32(0)
-        end_copy()
+        copies.end_copy()
 
     return copy
 
@@ -171,7 +160,7 @@ def _commit() -> None:
 
 
 def _commit_on_cpu() -> None:
-    commit_copies(KIND)
+    copies.commit_copies(KIND)
 
 
 @specialised(cp_async_wait, since=sm80)
@@ -188,7 +177,7 @@ def _waiter(pending: int) -> Callable[..., Any]:
         ptx(f"cp.async.wait_group {pending};", host=on_cpu)
 
     def on_cpu() -> None:
-        await_copies(KIND, pending)
+        copies.await_copies(KIND, pending)
 
     return wait
 
@@ -209,7 +198,7 @@ def _arrive(bar: Any) -> None:
 
 
 def _arrive_on_cpu(bar: Any) -> None:
-    begin_copy(KIND)
-    await_copies(KIND, None)
+    copies.begin_copy(KIND)
+    copies.await_copies(KIND, None)
     bar.arrive()
-    end_copy()
+    copies.end_copy()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
-from cuda_device.extend import begin_copy, end_copy, layout, model
+from cuda_device.extend import copies, layout, model
 from cuda_device.plugins.tensor_cores.bulk_copies import KIND, UNIT, combiner
 from cuda_device.plugins.tensor_cores.mbarriers import complete_bytes
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
@@ -116,10 +116,10 @@ def loader(boxes: Boxes) -> Callable[..., Any]:
     read, nbytes = _reader(boxes), boxes.nbytes
 
     def load(tile: Any, map: Any, bar: Any, *place: Any) -> None:
-        begin_copy(KIND, proxy=True)
+        copies.begin_copy(KIND, proxy=True)
         read(tile, map, place)
         complete_bytes(bar, nbytes)
-        end_copy()
+        copies.end_copy()
 
     return load
 
@@ -132,10 +132,10 @@ def caster(boxes: Boxes) -> Callable[..., Any]:
     def load(tile: Any, map: Any, bar: Any, blocks: Any, *place: Any) -> None:
         for rank in range(16):
             if uint32(blocks) >> rank & 1 != 0:
-                begin_copy(KIND, proxy=True)
+                copies.begin_copy(KIND, proxy=True)
                 read(cluster_shared(tile, rank), map, place)
                 complete_bytes(cluster_shared(bar, rank), nbytes)
-                end_copy()
+                copies.end_copy()
 
     return load
 
@@ -148,7 +148,7 @@ def storer(boxes: Boxes) -> Callable[..., Any]:
 
     def store(map: Any, tile: Any, *place: Any) -> None:
         array, memory = map._data.cast(word), tile.pointer().cast(word)
-        begin_copy(KIND, proxy=True)
+        copies.begin_copy(KIND, proxy=True)
         for row in range(count):
             start, low, high = row_of(map, place, row)
             target, first = array + start, row * width
@@ -158,7 +158,7 @@ def storer(boxes: Boxes) -> Callable[..., Any]:
                 for j in range(low, high):
                     i = first + j
                     target[j] = memory[i ^ (i >> 3 & mask)]
-        end_copy()
+        copies.end_copy()
 
     return store
 
@@ -171,13 +171,13 @@ def reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
 
     def reduce(map: Any, tile: Any, *place: Any) -> None:
         memory = tile.pointer()
-        begin_copy(KIND, proxy=True)
+        copies.begin_copy(KIND, proxy=True)
         for row in range(count):
             start, low, high = row_of(map, place, row)
             target, first = map._data + start, row * width
             for j in range(low, high):
                 i = first + j
                 combine(target, j, memory[i ^ (i >> 3 & mask)])
-        end_copy()
+        copies.end_copy()
 
     return reduce

@@ -34,18 +34,7 @@ from cuda_device import (
     uint32,
     uint64,
 )
-from cuda_device.extend import (
-    Known,
-    aligned,
-    await_copies,
-    begin_copy,
-    commit_copies,
-    constant_of,
-    end_copy,
-    layout,
-    model,
-    specialised,
-)
+from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 
 UNIT = 16
@@ -232,11 +221,11 @@ def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
 
     def on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
         _check_memory(dst, src, nbytes)
-        begin_copy(KIND, proxy=True)
+        copies.begin_copy(KIND, proxy=True)
         target, source = dst.pointer(), src.pointer()
         for i in range(src.size):
             combine(target, i, source[i])
-        end_copy()
+        copies.end_copy()
 
     return reduce
 
@@ -264,7 +253,7 @@ def _waiter(pending: int, read: bool) -> Callable[..., Any]:
         ptx(f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", host=on_cpu)
 
     def on_cpu() -> None:
-        await_copies(KIND, pending, read)
+        copies.await_copies(KIND, pending, read)
 
     return wait
 
@@ -274,21 +263,21 @@ def _waiter(pending: int, read: bool) -> Callable[..., Any]:
 
 def _load_on_cpu(dst: Any, src: Any, nbytes: Any, bar: Any) -> None:
     _check_memory(src, dst, nbytes)
-    begin_copy(KIND, proxy=True)
+    copies.begin_copy(KIND, proxy=True)
     _copy(dst, src, nbytes)
     complete_bytes(bar, nbytes)
-    end_copy()
+    copies.end_copy()
 
 
 def _store_on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
     _check_memory(dst, src, nbytes)
-    begin_copy(KIND, proxy=True)
+    copies.begin_copy(KIND, proxy=True)
     _copy(dst, src, nbytes)
-    end_copy()
+    copies.end_copy()
 
 
 def _commit_on_cpu() -> None:
-    commit_copies(KIND)
+    copies.commit_copies(KIND)
 
 
 def _check_memory(far: Any, near: Any, nbytes: Any) -> None:

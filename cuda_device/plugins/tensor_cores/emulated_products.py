@@ -18,17 +18,7 @@ from cuda_device import (
     thread_idx,
     uint32,
 )
-from cuda_device.extend import (
-    await_change,
-    await_copies,
-    begin_copy,
-    block_words,
-    commit_copies,
-    dataclass,
-    end_copy,
-    layout,
-    model,
-)
+from cuda_device.extend import await_change, block_words, copies, dataclass, layout, model
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
@@ -130,8 +120,8 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
                     z = right(b, 8 * j + first + e, k)
                     sums[4 * j + e] += x * z
                     sums[4 * j + 2 + e] += y * z
-        end_copy()
-        commit_copies(KIND)
+        copies.end_copy()
+        copies.commit_copies(KIND)
         meet()
 
     return multiply
@@ -140,11 +130,11 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
 def _begin(a: Any, b: Any) -> None:
     """The product starts, for the race detector: the first thread of the warpgroup reads the tiles, `a` unless it is None."""
     if _thread() != 0:
-        begin_copy(KIND, proxy=True, reads=())
+        copies.begin_copy(KIND, proxy=True, reads=())
     elif a is None:
-        begin_copy(KIND, proxy=True, reads=(b,))
+        copies.begin_copy(KIND, proxy=True, reads=(b,))
     else:
-        begin_copy(KIND, proxy=True, reads=(a, b))
+        copies.begin_copy(KIND, proxy=True, reads=(a, b))
 
 
 def _linear() -> Any:
@@ -237,4 +227,4 @@ _STATE = "wgmma: {0:bits 0 2} of the 4 warps of the warpgroup have come"
 
 def awaited(pending: Any) -> None:
     """The products but the last `pending` are complete."""
-    await_copies(KIND, pending)
+    copies.await_copies(KIND, pending)

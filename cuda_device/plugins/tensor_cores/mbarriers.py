@@ -34,7 +34,7 @@ from cuda_device import (
     struct,
     target,
 )
-from cuda_device.extend import Known, await_change, constant_of, model, proxy_fence, specialised
+from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -309,7 +309,7 @@ def _fence_proxy() -> None:
 
 
 def _fence_proxy_on_cpu() -> None:
-    proxy_fence()
+    copies.proxy_fence()
 
 
 def _nothing() -> None:
