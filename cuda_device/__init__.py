@@ -52,7 +52,8 @@ _MODULES = {
         "shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads syncthreads_and syncthreads_count "
         "syncthreads_or syncwarp warp_size"
     ),
-    "errors": "CallError CompileError DeviceOnlyError Error GroupError KernelError LaunchError PluginError PrecisionWarning",
+    "errors": "CallError CompileError DeviceOnlyError Error GroupError KernelError LaunchError PerformanceWarning PluginError "
+    "PrecisionWarning",
     "library.barriers": "cluster_sync grid_sync",
     "runtime.launch.compiled": "Compiled",
     "runtime.launch.compiling": "compile",

@@ -22,7 +22,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from cuda_device.errors import (
     CompilerBug,
     Location,
     Loss,
+    PerformanceWarning,
     PluginError,
     PrecisionWarning,
     too_deep,
@@ -352,14 +353,27 @@ _WARNED: WeakKeyDictionary[FunctionType, set[Loss]] = WeakKeyDictionary()
 
 
 def _warn(work: Work) -> None:
-    """Warns once for each place where promotion loses digits."""
+    """Warns once for each place where promotion loses digits, and of what makes the machine code slow."""
     typed = work.artifacts.get("typed")
-    for loss in typed.losses if typed is not None else work.program.losses if work.program is not None else ():
-        told = _WARNED.setdefault(work.job.function, set())
+    losses = typed.losses if typed is not None else work.program.losses if work.program is not None else ()
+    _tell(work.job.function, losses, PrecisionWarning)
+    cubin = work.artifacts.get("cubin")
+    if cubin is not None and (cubin.notes.spills or cubin.notes.warnings):
+        from cuda_device.codegen.gpu import slow_code
+
+        job = work.job
+        slow = slow_code.losses(cubin, work.outline.symbol, job.function, job.options, is_kernel=job.kernel)
+        _tell(job.function, slow, PerformanceWarning)
+
+
+def _tell(function: FunctionType, losses: Iterable[Loss], category: type[Warning]) -> None:
+    """Issues the warnings that have not been issued for a function."""
+    for loss in losses:
+        told = _WARNED.setdefault(function, set())
         if loss not in told:
-            function, location = work.job.function, loss.location
+            location = loss.location
             module = function.__module__ if location.file == function.__code__.co_filename else None
-            warnings.warn_explicit(str(loss), PrecisionWarning, location.shown_file, location.line, module)
+            warnings.warn_explicit(str(loss), category, location.shown_file, location.line, module)
             told.add(loss)
 
 

@@ -146,7 +146,7 @@ class CompileError(Error):
 
 @dataclass(frozen=True)
 class Loss:
-    """A place where the rules of promotion lose digits, with the reason and a remedy."""
+    """A place where the rules of promotion lose digits, or where a kernel loses time, with the reason and a remedy."""
 
     location: Location
     reason: str
@@ -162,6 +162,15 @@ class PrecisionWarning(UserWarning):
     Either a Python int takes a type of 8 or 16 bits, or a value that was computed in float32, as for Python floats, becomes a
     float64 or complex128. The compiler warns once for each place and specialisation. Exact constants never warn. To turn it
     off, use Python's warning filters. Checked mode reports Python ints that do not fit the type that they take.
+    """
+
+
+class PerformanceWarning(UserWarning):
+    """The assembler generated slower code for a kernel than the program asks for.
+
+    Registers are spilled to local memory, a request for registers was ignored, or products of matrices are serialised. The
+    compiler warns once for each kernel and message, also if the code comes from the cache on disk, at the line where the kernel
+    is defined. `Compiled.spills` and `Compiled.warnings` tell the same. To turn it off, use Python's warning filters.
     """
 
 

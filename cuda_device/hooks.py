@@ -64,6 +64,14 @@ LIBRARIES = (
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
     "plugins.tensor_cores.swizzling",
+    "plugins.tensor_cores.box_copies",
+    "plugins.tensor_cores.tma",
+    "plugins.tensor_cores.fragments",
+    "plugins.tensor_cores.packed_elements",
+    "plugins.tensor_cores.warp_matrices",
+    "plugins.tensor_cores.bulk_copies",
+    "plugins.tensor_cores.mbarriers",
+    "plugins.tensor_cores.swizzling",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
@@ -87,10 +95,18 @@ NAMES = {
     "plugins.random": "Philox philox philox4x32 philox4x64",
     "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.tensor_cores.fragments": "fragment_place",
+    "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
+    "plugins.tensor_cores.warp_matrices": "mma_sync",
     "plugins.tensor_cores.bulk_copies": "bulk_commit bulk_load bulk_reduce bulk_store bulk_wait",
     "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
+    "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.mbarriers": "MBarrier fence_mbarrier_init fence_proxy_async",
     "plugins.tensor_cores.swizzling": "rows swizzled",
+    "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",
+    "plugins.tensor_cores.fragments": "fragment_place",
+    "plugins.tensor_cores.packed_elements": "pack to_tf32 unpack",
+    "plugins.tensor_cores.warp_matrices": "mma_sync",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

@@ -20,11 +20,13 @@ from cuda_device.cpu.records import (
     CONTROL,
     FUEL,
     GENERIC,
+    HUSHES,
     KIND_SHIFT,
     NANOSECONDS,
     RECORDS,
     SKIPPED,
     THREAD,
+    WAKES,
     WARP,
     WARP_SIZE,
     WIDE,
@@ -446,9 +448,7 @@ class Cpu(Dialect):
             done = writer.name(operand) if wide else writer.temporary(f"zext {writer.typed(operand)} to i64")
         if event in (Event.LOAD, Event.STORE):
             flags |= SKIPPED
-        if event == Event.COPY_END or op.attributes.get("quiet"):
-            quiet = int(event != Event.COPY_END)
-            writer.lines.append(THREAD.store(str(quiet), "%thread", "quiet", writer.fresh()))
+        flags |= HUSHES if "quiet" in op.attributes else WAKES if event == Event.COPY_END else 0
         writer.line(f"call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done}, i32 {flags})")
 
     def exit_thread(self, function: Function) -> str:

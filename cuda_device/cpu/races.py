@@ -86,6 +86,11 @@ class MemoryAccess:
         return "" if self.stamp.copy is None else self.stamp.copy.start.kind
 
     @property
+    def fills_shared_memory(self) -> bool:
+        """Whether it delivers what a bulk copy loads, which belongs to no group."""
+        return self.kind == "bulk" and self.writes and (self.point.shared or self.point.generic)
+
+    @property
     def statement(self) -> TracePoint:
         """The place in the program of the statement that makes it, or begins the copy that does."""
         return self.point if self.stamp.copy is None else self.stamp.copy.start
@@ -98,9 +103,9 @@ class ShadowCell:
     write: MemoryAccess | None = None
     reads: dict[int, MemoryAccess] = field(default_factory=dict)
     atomics: dict[tuple[int, bool, Scope], MemoryAccess] = field(default_factory=dict)
-    scopes: set[Scope] = field(default_factory=set)
+    scopes: frozenset[Scope] = frozenset()
     """The scopes of the atomic operations."""
-    blocks: set[int] = field(default_factory=set)
+    blocks: frozenset[int] = frozenset()
     """The blocks of their threads."""
     released: dict[int, VectorClock] = field(default_factory=dict)
     """The views that an acquiring load of this location joins, for each of `_reached`."""
@@ -187,6 +192,12 @@ class RaceDetector:
         if self.races:
             raise self._error()
 
+    def explain(self, error: KernelError) -> None:
+        """Adds the races before an error, which may be its cause, to the message."""
+        self._full()
+        if self.races:
+            error.args = (f"{error}\nbefore it, a {self._error()}",)
+
     def _full(self) -> None:
         # Nothing can be raised through machine code.
         log = self.log[0]
@@ -270,8 +281,8 @@ class RaceDetector:
         for start, cell in cells:
             self._check(start, cell, access, thread.view)
             cell.atomics[thread.number, writes, point.scope] = access
-            cell.scopes.add(point.scope)
-            cell.blocks.add(access.stamp.block)
+            cell.scopes |= {point.scope}
+            cell.blocks |= {access.stamp.block}
         if writes:
             self._release(thread, point, first)
 
@@ -502,14 +513,14 @@ def copy_remedy(race: Race) -> str:
     if not copies:
         return ""
     access = copies[0]
-    wait = _WAITS.get(access.kind, _BARRIER_WAIT)
+    wait = _BARRIER_WAIT if access.fills_shared_memory else _WAITS.get(access.kind, _BARRIER_WAIT)
     if access.kind == "bulk" and not access.writes:
-        wait = wait.replace("bulk_wait()", "bulk_wait(read=True)")
+        wait = "bulk_commit() and bulk_wait(read=True)"
     if len(copies) > 1:
         return f"wait for the first copy before the second one starts: {wait}"
     if race.first.stamp.thread == race.second.stamp.thread:
         return f"wait for the copy before the access: {wait}"
-    then = " in the thread that starts it, then a barrier" if access.kind in _WAITS else ""
+    then = " in the thread that starts it, then a barrier" if wait != _BARRIER_WAIT else ""
     return f"wait for the copy before the access: {wait}{then}; if the access is to come first, put a barrier before the copy"
 
 
@@ -547,7 +558,11 @@ def watched(work: Work, execution: Execution) -> Callable[..., None]:
             region for name, argument in named for region in regions(name, argument.known.type, iter(argument.views))
         ]
         detector = RaceDetector(points, execution.shape.block, execution.shape.grid, memory)
-        execution(parameters, arguments, stopped, detector.address)
+        try:
+            execution(parameters, arguments, stopped, detector.address)
+        except KernelError as error:
+            detector.explain(error)
+            raise
         detector.finish()
 
     return launch

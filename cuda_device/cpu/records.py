@@ -136,20 +136,10 @@ def _numpy(type: str) -> tuple[Any, ...]:
     return (_NUMPY[element], (int(count),)) if count else (_NUMPY[element],)
 
 
-# What differs between the threads of a block. `lane` is the thread's number in its warp, which has `lanes` threads. If the thread
-# is `quiet`, its loads and stores are no events, because it makes a copy whose reads are recorded as a whole.
+# What differs between the threads of a block. `lane` is the thread's number in its warp, which has `lanes` threads.
 THREAD = Record(
     "%Thread",
-    {
-        "index": INDEX,
-        "linear": "i32",
-        "lane": "i32",
-        "lanes": "i32",
-        "block": "ptr",
-        "state": "ptr",
-        "fuel": "i32",
-        "quiet": "i32",
-    },
+    {"index": INDEX, "linear": "i32", "lane": "i32", "lanes": "i32", "block": "ptr", "state": "ptr", "fuel": "i32"},
 )
 
 # A warp, with an entry for each lane in each array. `words` say where the lanes wait. The others are the operands of a warp
@@ -224,8 +214,11 @@ CONTROL = Record(
 
 # What the race detector knows about a block: the log of the launch, and `moment`, the number of what the block does from one
 # barrier to the next. `cells` is the shadow of its shared memory, with a cell for `unit` bytes; `unit` is 0 if the threads record
-# events.
-WATCH = Record("%Watch", {"log": "ptr", "moment": "i64", "cells": "ptr", "unit": "i64"})
+# events. The loads and stores of a `quiet` thread are no events, because it makes a copy whose reads are recorded as a whole.
+WATCH = Record(
+    "%Watch",
+    {"log": "ptr", "moment": "i64", "cells": "ptr", "unit": "i64", "quiet": f"[{MAXIMUM_THREADS} x i32]"},
+)
 
 # The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
 # address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is its
@@ -250,8 +243,8 @@ LOG = Record(
 # An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
 EVENT = Record("%Event", {"block": "i64", "thread": "i32", "place": "i32", "value": "i64", "done": "i64"})
 
-GENERIC, SKIPPED = 1, 2
-"""The flags of an event: its address may be in any memory; a quiet thread does not record it."""
+GENERIC, SKIPPED, HUSHES, WAKES = 1, 2, 4, 8
+"""The flags of an event: its address may be in any memory; quiet threads skip it; the thread is quiet from here on; or no longer."""
 
 RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 

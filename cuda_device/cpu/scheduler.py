@@ -220,7 +220,7 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
         threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
         threads[linear].block = block
         threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
-        threads[linear].fuel, threads[linear].quiet = uint32(FUEL), uint32(0)
+        threads[linear].fuel = uint32(FUEL)
     return block
 
 

@@ -21,11 +21,23 @@ from typing import Any
 from numpy import int64, uint32, uint64
 
 from cuda_device.cpu.host_code import allocate, call, free
-from cuda_device.cpu.records import BLOCK, EVENT, GENERIC, LOG, SKIPPED, THREAD, WATCH
+from cuda_device.cpu.records import (
+    BLOCK,
+    EVENT,
+    GENERIC,
+    HUSHES,
+    LOG,
+    MAXIMUM_THREADS,
+    SKIPPED,
+    THREAD,
+    WAKES,
+    WATCH,
+)
 from cuda_device.device.memory import array_at
 
 Block, Event, Log, Thread, Watch = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD, WATCH))
 
+_QUIET = WATCH.offset("quiet")
 # A cell: the actors of all slots, then their times. An empty slot has actor 0.
 LAST_WRITE, READS, ATOMICS, ATOMIC_READS = 0, 1, 3, 5
 SLOTS = 7
@@ -75,6 +87,9 @@ def watch_of(log: Any, shared_bytes: Any) -> Any:
     address = allocate(Watch.itemsize)
     watch, kinds = array_at(Watch, address), array_at(Log, log)[0].kinds
     watch[0].log, watch[0].cells, watch[0].unit = log, int64(0), int64(0)
+    quiet = array_at(uint32, address + _QUIET)
+    for i in range(MAXIMUM_THREADS):
+        quiet[i] = uint32(0)
     if kinds != 0:
         shift = array_at(Log, log)[0].shared_shift & 63
         count = (int64(shared_bytes) >> shift) + 1
@@ -119,7 +134,10 @@ def trace(thread: Any, place: Any, value: Any, done: Any, flags: Any) -> None:
     watch = array_at(Watch, block[0].watch)
     log = array_at(Log, watch[0].log)
     if log[0].kinds == 0:
-        if flags & SKIPPED == 0 or record[0].quiet == 0:
+        quiet = array_at(uint32, block[0].watch + _QUIET)
+        if flags & (HUSHES | WAKES) != 0:
+            quiet[record[0].linear] = flags & HUSHES
+        if flags & SKIPPED == 0 or quiet[record[0].linear] == 0:
             address = in_shared_memory(record[0].block, value) if flags & GENERIC != 0 else value
             append(watch[0].log, number_of(record[0].block), record[0].linear, place, address, done)
         return

@@ -153,8 +153,7 @@ def _records(kernel: LoopedKernel) -> str:
   store {BLOCK} %copy, ptr %block
 {BLOCK.load("%parameters", "%block", "parameters")}\
 {arguments}\
-{THREAD.store("%block", "%thread", "block")}\
-{THREAD.store("0", "%thread", "quiet")}"""
+{THREAD.store("%block", "%thread", "block")}"""
 
 
 def _store(**values: str) -> str:

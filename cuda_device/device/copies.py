@@ -34,8 +34,8 @@ def begin_copy(kind: str, proxy: bool = False, reads: tuple[Any, ...] | None = N
     accesses shared memory through the asynchronous proxy, to which ordinary stores are visible after `proxy_fence` only.
     `reads` are C-contiguous arrays that the copy reads as a whole; its own loads and stores are then not recorded. A copy that
     releases, such as one that completes bytes of an mbarrier, precedes what follows the acquire, and belongs to no group. All
-    parameters but the arrays are constant expressions. A copy does not wait for threads, and copies are not nested. Device code
-    only, for functions that emulate instructions on CPU streams.
+    parameters but the arrays are constant expressions. Copies are not nested. Device code only, for functions that emulate
+    instructions on CPU streams.
     """
     raise DeviceOnlyError.of("begin_copy")
 

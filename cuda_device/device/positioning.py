@@ -154,8 +154,8 @@ def cluster_shared(array: Any, rank: Any) -> Any:
     `array` may also be an element with atomic members, as in `locks[i]`; the result is that of the other block. `rank` is the
     `block_rank` of that block, an integer. Call `cluster_sync` before the first access, so that the other block has started, and
     after the last one, so that it has not yet ended. All atomics on such an array need the scope "device", including those of the
-    block that owns it. The race detector treats the two arrays as different memory. Device code only, for sm_90 and later. Raises
-    `CompileError` if `array` is not a shared array. Checked mode reports a rank that no block has.
+    block that owns it. Device code only, for sm_90 and later. Raises `CompileError` if `array` is not a shared array. Checked
+    mode reports a rank that no block has.
     """
     raise DeviceOnlyError.of("cluster_shared")
 

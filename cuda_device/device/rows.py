@@ -19,7 +19,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import element_of
-from cuda_device.types.known import Known
+from cuda_device.types.known import Known, Sealed
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 from cuda_device.types.promote import promote
 
@@ -70,6 +70,10 @@ class Intrinsic:
     """Whether the entity is a class with a signature."""
     only_for: tuple[type[Type], ...] | None = None
     """The types of arguments with which a call of a builtin is this row; otherwise `infer/builtin_calls` has a rule for it."""
+    opens: bool = False
+    """Whether it takes sealed tuples, which the function that is called instead gets as tuples."""
+    seals: Sealed | None = None
+    """What its result, a tuple, is until another entity opens it."""
     on_cpu: Callable[..., object] | None = None
     """A Python function that the CPU stream calls instead, with the operands of `infer`."""
 

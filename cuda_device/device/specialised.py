@@ -14,13 +14,18 @@ from typing import Any
 
 from cuda_device.device.rows import Intrinsic, Typed, entered
 from cuda_device.device.target import SMSelector, needing
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import Known, Sealed, constant
 
 Choice = Callable[..., Callable[..., Any]]
 
 
 def specialised(
-    entity: Callable[..., Any], *, since: SMSelector | None = None, otherwise: str = ""
+    entity: Callable[..., Any],
+    *,
+    since: SMSelector | None = None,
+    otherwise: str = "",
+    opens: bool = False,
+    seals: tuple[str, str] | None = None,
 ) -> Callable[[Choice], Choice]:
     """Makes device code call, in place of `entity`, the function that the decorated function returns.
 
@@ -32,13 +37,18 @@ def specialised(
 
     `since` is the first architecture that has the entity: code for an older one raises `CompileError`, whose help continues
     with `otherwise`, what to write there.
+
+    `seals` is for results that the program may pass on and not read yet: the tuple that the function returns is a sealed tuple,
+    which messages call by the first text, with the second one as their help. An entity with `opens` takes sealed tuples, and its
+    function gets them as tuples; `x.sealed` of a `Known` says whether it is one, and how many the program has sealed since.
     """
 
     def decorate(choose: Choice) -> Choice:
         def infer(arguments: Sequence[Known]) -> Typed:
             return Typed(constant(None), instead=choose(*arguments))
 
-        row = Intrinsic(entity, entity.__qualname__.rpartition("<locals>.")[2], infer, _never)
+        name, meaning = entity.__qualname__.rpartition("<locals>.")[2], Sealed(*seals) if seals is not None else None
+        row = Intrinsic(entity, name, infer, _never, opens=opens, seals=meaning)
         entered(row if since is None else needing(since, otherwise, row))
         return choose
 

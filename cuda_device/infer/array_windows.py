@@ -6,6 +6,7 @@ x.reshape(n, 4)   →   window x, 0, (n, 4)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.ir import ops
@@ -67,3 +68,8 @@ def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
     array = _placed(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
     assert array.value is not None
     return array.value
+
+
+def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
+    """The product of lengths."""
+    return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])

@@ -76,7 +76,12 @@ def call_row(row: Intrinsic, frame: Frame, positional: Sequence[Cell], named: Ma
         return frame.intrinsic(row, typed, arguments)
     for i, operand_type in typed.operands:
         arguments[i] = Cell(of_type(operand_type), frame.materialise(arguments[i], operand_type))
-    return frame.run(instead, *arguments)
+    if row.opens:
+        arguments = [frame.opened(cell) for cell in arguments]
+    sealed_values = [*frame.sealed_values]
+    result = frame.run(instead, *arguments)
+    frame.sealed_values = sealed_values  # an entity seals its result alone
+    return result if row.seals is None else frame.sealed(result, row.seals)
 
 
 def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:

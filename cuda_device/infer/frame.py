@@ -29,6 +29,7 @@ from cuda_device.types.known import (
     Gaps,
     Identity,
     Known,
+    Sealed,
     Unset,
     bundle_of,
     constant,
@@ -322,6 +323,8 @@ class Frame:
         self.made = 0
         self.writes = 0
         """The number of operations so far that may have changed memory."""
+        self.sealed_values: list[Value] = []
+        """The sealed tuples that this block made, in their order, since it called a function that may have made some."""
         self.passed_over: set[Value] = set()
         """Values read from places that are then used by reference. Their loads are dropped if nothing else uses them."""
         self.shorter: dict[Value, Value] = {}
@@ -360,6 +363,23 @@ class Frame:
         """Converts a list or named tuple to a tuple. Returns other values unchanged."""
         is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
         return self.tuple(self.fields(cell)) if is_tuple else cell
+
+    def sealed(self, cell: Cell, meaning: Sealed) -> Cell:
+        """A sealed tuple of the items of a tuple."""
+        sealed = self.bundle(meaning, self.fields(cell))
+        self.sealed_values += [sealed.value] if sealed.value is not None else []
+        return sealed
+
+    def opened(self, cell: Cell) -> Cell:
+        """Converts a sealed tuple to a tuple. Returns other values unchanged."""
+        return cell if cell.known.sealed is None else self.tuple(self.fields(cell))
+
+    def dated(self, known: Known, value: Value | None) -> Known:
+        """What is known of a value; if it is a sealed tuple, also how many this block has sealed since."""
+        if known.sealed is None or value not in self.sealed_values:
+            return known
+        newer = len(self.sealed_values) - 1 - self.sealed_values.index(value)
+        return replace(known, value=replace(known.sealed, newer=newer))
 
     def member(self, owner: Cell, name: str) -> Cell:
         """`x.name`."""
@@ -434,7 +454,7 @@ class Frame:
 
     def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
         """The types that a row of the device tables infers for arguments."""
-        known = [cell.known for cell in arguments]
+        known = [self.dated(cell.known, cell.value) for cell in arguments]
         return row.infer([*known, constant(self.program.target)] if row.asks_target else known)
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:

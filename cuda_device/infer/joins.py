@@ -19,9 +19,11 @@ from cuda_device.types.known import (
     Gaps,
     Identity,
     Known,
+    Sealed,
     State,
     Undefined,
     between,
+    bundle_of,
     known_as,
     objects,
     of_type,
@@ -131,8 +133,8 @@ def _join_same(a: Known, b: Known) -> Known | None:
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)
         return tuple_of(known) if len(known) == len(items) else None
-    if isinstance(a.type, model.Bundle) and isinstance(b.type, model.Bundle):
-        return _join_bundles(a, b)
+    if isinstance(a.type, model.Bundle) or isinstance(b.type, model.Bundle):
+        return _join_bundles(_sealed_like(b, a), _sealed_like(a, b))
     if isinstance(a.type, (model.Range, model.RangeIterator)) and type(a.type) is type(b.type):
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         number = join_numbers(a.type.item, b.type.item)
@@ -195,8 +197,14 @@ def _join_numbers(a: Known, b: Known, number: model.Number | None) -> Known | No
     return between(number, min(low, other_low), max(high, other_high), a.where)
 
 
+def _sealed_like(other: Known, known: Known) -> Known:
+    """A tuple that meets a sealed one, as a sealed tuple. Other values are unchanged."""
+    meets = isinstance(other.value, Sealed) and isinstance(known.type, model.Tuple)
+    return bundle_of(other.value, known.items) if meets else known
+
+
 def _join_bundles(a: Known, b: Known) -> Known | None:
-    if a.value != b.value or len(a.items) != len(b.items):
+    if type(a.type) is not type(b.type) or a.value != b.value or len(a.items) != len(b.items):
         return None
     strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)
     items: list[Known] = []

@@ -103,7 +103,7 @@ def run(program, cases):
     return True
 
 
-# The detector does not follow the shared memory of other blocks (see `cluster_shared`), and without their barrier it is freed.
+# Without the barrier of a cluster, the shared memory of a block is freed before others have read it.
 NAMES = [pytest.param(name, marks=long(n)) for n, name in enumerate(programs.NAMES) if name != "cluster_histogram"]
 
 

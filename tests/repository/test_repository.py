@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import cuda_device
-from cuda_device import lower
+from cuda_device import extend, lower
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.device import atomics, memory, numeric, packing
 from cuda_device.device.entities import DeviceValue
@@ -454,7 +454,7 @@ def test_tables_name_each_row_once():
 
 
 def test_each_device_entity_is_public_and_documented():
-    ours = [getattr(cuda_device, name) for name in cuda_device.__all__]
+    ours = [getattr(home, name) for home in (cuda_device, extend) for name in home.__all__]
     spaces = (vars(math), vars(builtins), np.sctypeDict, vars(prelude), vars(numeric))
     spaces += (vars(atomics), vars(packing), vars(complex_functions))
     theirs = [value for space in spaces for value in space.values()]

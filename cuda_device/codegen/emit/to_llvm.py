@@ -338,7 +338,8 @@ def _machine(writer: FunctionWriter, op: Op) -> None:
         constraints += [*map(_register_class, op.operands[: len(op.operands) - tied]), *map(str, range(tied))]
         effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
         call = f'call {result} asm{sideeffect} "{llvm_writer.quoted(text)}", "{",".join(constraints + effects)}"'
-    call += f"({', '.join(map(writer.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")
+    is_convergent = op.code is ops.PTX or ".sync" in text  # the lanes of a warp execute it together
+    call += f"({', '.join(map(writer.typed, op.operands))})" + " convergent" * is_convergent
     if not kinds:
         writer.line(call)
     elif len(kinds) == 1:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cuda_device.cache import sha256
 from cuda_device.codegen.gpu import elf, libcuda, ptx_versions, toolkit
 from cuda_device.errors import CompileError
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture, parse
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ class Request:
     line_info: bool = False
     relocatable: bool = False
     debug: bool = False
+    log: list[str] = field(default_factory=list, compare=False)
+    """What the assembler says each time that it accepts the program; the last is about the code in use."""
 
     @property
     def is_whole(self) -> bool:
@@ -266,6 +268,7 @@ def _linked(request: Request, *more: str) -> bytes:
     library, data = _nvjitlink(), request.ptx.encode()
     options = [f"-arch={request.architecture}", *request.flags, *more]
     options += ["-r"] * request.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)
+    options += [f"-Xptxas={_VERBOSE}"] * (_AS_PTX not in more)
     try:
         handle = library.create(len(options), options)
     except library.nvJitLinkError as error:
@@ -279,16 +282,22 @@ def _linked(request: Request, *more: str) -> bytes:
         kind = "ptx" if _AS_PTX in more else "cubin"
         code = bytearray(getattr(library, f"get_linked_{kind}_size")(handle))
         getattr(library, f"get_linked_{kind}")(handle, code)
+        request.log.append(_log(library, handle, "info"))
     except library.nvJitLinkError as error:
-        log = bytearray(library.get_error_log_size(handle))
-        if log:
-            library.get_error_log(handle, log)
-        raise Rejection(log.rstrip(b"\0").decode(errors="replace") or str(error)) from None
+        raise Rejection(_log(library, handle, "error") or str(error)) from None
     finally:
         library.destroy(handle)
     if kind == "cubin" and not request.relocatable:
         _refuse_undefined(bytes(code))
     return bytes(code)
+
+
+def _log(library: Any, handle: Any, kind: str) -> str:
+    """One of the two logs of a link."""
+    log = bytearray(getattr(library, f"get_{kind}_log_size")(handle))
+    if log:
+        getattr(library, f"get_{kind}_log")(handle, log)
+    return log.rstrip(b"\0").decode(errors="replace")
 
 
 _OF_THE_DRIVER = re.compile(r"vprintf|malloc|free|__assertfail|cudaGraph\w+")
@@ -303,6 +312,8 @@ def _refuse_undefined(cubin: bytes) -> None:
 
 
 _AS_PTX = "-ptx"
+_VERBOSE = "-v"
+"""Makes the assembler say how many registers it spills."""
 
 
 def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: str) -> str:
@@ -363,7 +374,7 @@ def _run_ptxas(request: Request) -> bytes:
     import tempfile
     from pathlib import Path
 
-    flags = [*request.flags, *["-c"] * request.relocatable]
+    flags = [_VERBOSE, *request.flags, *["-c"] * request.relocatable]
     with tempfile.TemporaryDirectory(prefix="cuda_device_") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(request.ptx, encoding="utf-8")
@@ -372,10 +383,10 @@ def _run_ptxas(request: Request) -> bytes:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
             raise Unusable(f"{command[0]}: {error}") from None
+        log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx")  # it names the temporary file
         if done.returncode != 0:
-            # The log names the temporary file.
-            log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx")
             raise Rejection(log or f"{command[0]} ended with status {done.returncode}")
+        request.log.append(log)
         return target.read_bytes()
 
 
@@ -455,9 +466,12 @@ def loads(code: bytes, architecture: Architecture) -> bool:
 
 
 def _run_driver(request: Request) -> bytes:
-    driver, log = _driver(), ctypes.create_string_buffer(1 << 14)
+    driver, log, said = _driver(), ctypes.create_string_buffer(1 << 14), ctypes.create_string_buffer(1 << 16)
     option = driver.CUjit_option
     values: dict[int, int] = {
+        option.CU_JIT_INFO_LOG_BUFFER: ctypes.addressof(said),
+        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: len(said),
+        option.CU_JIT_LOG_VERBOSE: 1,
         option.CU_JIT_ERROR_LOG_BUFFER: ctypes.addressof(log),
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(log),
         option.CU_JIT_OPTIMIZATION_LEVEL: 0 if request.debug else 3,
@@ -479,6 +493,7 @@ def _run_driver(request: Request) -> bytes:
         kind = driver.CUjitInputType.CU_JIT_INPUT_PTX
         check(driver.cuLinkAddData(state, kind, data, len(data), b"kernel.ptx", 0, None, None))
         address, size = check(driver.cuLinkComplete(state))
+        request.log.append(said.value.decode(errors="replace"))
         return ctypes.string_at(address, size)
     finally:
         driver.cuLinkDestroy(state)

@@ -10,8 +10,9 @@ of a newer release of CUDA than the driver, the next one is used:
     ptxas       a program of the toolkit
 
 The driver and nvJitLink treat every program as a part of a larger one, in which a division calls a function of another file,
-and a sequentially consistent fence also waits for shared memory that the kernel does not have. For programs with such
-instructions, the order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the assembler that it names is used.
+a sequentially consistent fence also waits for shared memory that the kernel does not have, and requests for registers
+(`setmaxnreg`) are ignored. For programs with such instructions, the order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the
+assembler that it names is used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import re
 from collections.abc import Sequence
 
 from cuda_device.cache.entries import Kept
-from cuda_device.codegen.gpu import elf, ptx_versions
+from cuda_device.codegen.gpu import assembler_logs, elf, ptx_versions
+from cuda_device.codegen.gpu.assembler_logs import AssemblerNotes
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,
@@ -49,8 +51,11 @@ _VERSION = r"(?m)^\.version (\S+)"
 _TOO_NEW = r"requires PTX ISA \.version (\d+\.\d+) or later"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
-# Instructions that become calls of the assembler's own functions, and fences (a counter of `atomic_ref` on an H100: 1.01).
-_BETTER_WHOLE = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b|fence\.sc\b)"
+# Instructions that become calls of the assembler's own functions, and fences (a counter of `atomic_ref` on an H100: 1.01). In a
+# part of a program, `setmaxnreg` is ignored, and products of warpgroups may be serialised (attention on an H200: 1.13).
+_BETTER_WHOLE = (
+    r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b|fence\.sc\b)|\b(?:setmaxnreg|wgmma|tcgen05)\."
+)
 # Resources of which a kernel can use too much.
 _TOO_MUCH = (
     r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
@@ -104,7 +109,8 @@ def assemble(
                 reasons.append(f"{assembler.name} cannot be used ({excess})")
                 continue
             try:
-                return Cubin(_run(assembler, request), assembler.name)
+                code = _run(assembler, request)
+                return Cubin(code, assembler.name, assembler_logs.read(request.log))
             except Rejection as rejection:
                 text = str(rejection).strip()
                 if newer := _newer(text, version):
@@ -140,8 +146,10 @@ def _run(assembler: Assembler, request: Request) -> bytes:
         ((kernel, registers),) = counts.items()
         if most := fewer_registers(registers):
             bound = re.sub(_BODY, rf"\1.maxnreg {most}\n{{", request.ptx, count=1)
-            tight = assembler.run(replace(request, ptx=bound))
+            bounded = replace(request, ptx=bound, log=[*request.log])
+            tight = assembler.run(bounded)
             if elf.registers(tight).get(kernel, registers) <= most and _stack(tight) <= _stack(code) + _SPILLS:
+                request.log[:] = bounded.log
                 return tight
     return code
 
@@ -269,12 +277,12 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
     if cubin.assembler not in (identity.partition(" ")[0] for identity in key[0].split(", ")):
         return None  # the key does not have the version of this assembler, which was tried because others are too old
-    return b"\0".join((cubin.assembler.encode(), cubin.code))
+    return b"\0".join((cubin.assembler.encode(), cubin.notes.packed(), cubin.code))
 
 
 def _unpack(data: bytes) -> Cubin:
-    assembler, code = data.split(b"\0", 1)
-    return Cubin(code, assembler.decode())
+    assembler, notes, code = data.split(b"\0", 2)
+    return Cubin(code, assembler.decode(), AssemblerNotes.unpacked(notes))
 
 
 KEPT = Kept(_key, _pack, _unpack)

@@ -14,6 +14,7 @@ import functools
 import struct
 from collections.abc import Iterator
 
+from cuda_device.codegen.gpu.assembler_logs import AssemblerNotes
 from cuda_device.lazy_dataclasses import dataclass
 
 _SYMBOL_TABLE = 2
@@ -32,10 +33,11 @@ UNBOUNDED = 2**32 - 1
 
 @dataclass(frozen=True)
 class Cubin:
-    """Machine code for one architecture, and the assembler that generated it."""
+    """Machine code for one architecture, and the assembler that generated it, with what it said about the code."""
 
     code: bytes
     assembler: str
+    notes: AssemblerNotes = AssemblerNotes()
 
 
 @dataclass(frozen=True)

@@ -169,10 +169,13 @@ ENUMERATIONS = {
     "CUstreamCaptureMode": {"CU_STREAM_CAPTURE_MODE_RELAXED": 2},
     "CUjitInputType": {"CU_JIT_INPUT_PTX": 1},
     "CUjit_option": {
+        "CU_JIT_INFO_LOG_BUFFER": 3,
+        "CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES": 4,
         "CU_JIT_ERROR_LOG_BUFFER": 5,
         "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES": 6,
         "CU_JIT_OPTIMIZATION_LEVEL": 7,
         "CU_JIT_GENERATE_DEBUG_INFO": 11,
+        "CU_JIT_LOG_VERBOSE": 12,
         "CU_JIT_GENERATE_LINE_INFO": 13,
     },
 }

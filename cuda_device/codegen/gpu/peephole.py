@@ -286,6 +286,17 @@ def part_in_recursion(ptx: str) -> str:
     return _MEETING.sub(lambda meeting: _MAY_PART.format(meeting=meeting[0]), ptx)
 
 
+_BLOCK_LIMIT = re.compile(r"(?m)^(\.maxntid .*\n)(?!\.minnctapersm)")
+
+
+def state_resident_blocks(ptx: str) -> str:
+    """States that a block at a time is enough, in kernels with `setmaxnreg`. All versions up to 13.5, the newest.
+
+    The assembler ignores `setmaxnreg` unless both directives determine the registers with which the threads start.
+    """
+    return _BLOCK_LIMIT.sub(r"\1.minnctapersm 1\n", ptx)
+
+
 Rows = tuple[tuple[Callable[[str], str], tuple[str, ...]], ...]
 """Rewritings, in their order, each with texts: programs without any of them are not rewritten."""
 
@@ -300,6 +311,7 @@ WORKAROUNDS: Rows = (
     (spell_short, ("neg.s16", "abs.s16")),
     (load_bytes, ("ld.param.s8",)),
     (part_in_recursion, ("call",)),
+    (state_resident_blocks, ("setmaxnreg",)),
 )
 
 

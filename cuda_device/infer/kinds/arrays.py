@@ -6,29 +6,35 @@ Computations on sizes and strides use the rules for Python code, as if the user 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
-from cuda_device.infer.array_windows import extents, strides, window
+from cuda_device.infer.array_windows import extents, product, strides
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
 from cuda_device.infer.meanings import is_member
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
-from cuda_device.types.known import Known, constant, known_as, of_type
-from cuda_device.types.layout import align_of, has_identity, known_alignment, shortfall, size_of
+from cuda_device.types.known import constant, of_type
+from cuda_device.types.layout import align_of, has_identity, size_of
 from cuda_device.types.vector_classes import host_class_of
 
 if TYPE_CHECKING:
     from cuda_device.device import memory
-    from cuda_device.infer import array_parts, composites, conditions, indexing, references
-    from cuda_device.library import prelude
+    from cuda_device.infer import array_parts, array_shapes, composites, indexing, references
 else:
-    import_lazily(globals(), "cuda_device.infer", "array_parts", "composites", "conditions", "indexing", "references")
+    import_lazily(
+        globals(),
+        "cuda_device.infer",
+        "array_parts",
+        "array_shapes",
+        "composites",
+        "conditions",
+        "indexing",
+        "references",
+    )
     import_lazily(globals(), "cuda_device.library", "prelude")
     import_lazily(globals(), "cuda_device.device", "memory")
 
@@ -73,37 +79,7 @@ def _astype(frame: Frame, owner: Cell[model.Array], dtype: Cell, *, copy: Cell |
 
 
 def _view(frame: Frame, owner: Cell[model.Array], dtype: Cell) -> Cell:
-    """The same memory as elements of another type; the length of the last axis changes with the element size."""
-    array, element = owner.type, type_argument(dtype.known, "the dtype of view")
-    old, new = size_of(array.dtype), size_of(element)
-    shape, steps = extents(frame, owner), strides(frame, owner)
-    if old != new:
-        if array.ndim == 0 or array.layout is model.Layout.F:
-            why, instead = (
-                ("its last axis is not contiguous", "an array whose last axis is contiguous, or of its .T")
-                if array.ndim
-                else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
-            )
-            raise CompileError(f"{array} cannot be viewed as {element}: {why}", help=f"make a view of {instead}")
-        size = frame.operate("*", shape[-1], Cell(constant(old)))
-        conditions.viewed(frame, owner, steps[-1], size, old, new)
-        length = frame.operate("//", size, Cell(constant(new)))
-        shape = [*shape[:-1], length]
-        steps = [*steps[:-1], Cell(constant(new))]
-    # Unless the type says that the array is less aligned, the program is trusted to view suitably aligned memory, as in C++.
-    align = array.align or max(known_alignment(array), align_of(element))
-    # With smaller elements there are more of them.
-    small = array.small and (new >= old or array.space is not model.Space.GLOBAL)
-    type = replace(array, dtype=element, small=small, align=shortfall(element, align))
-    return window(frame, owner, type, Cell(constant(0)), shape, steps)
-
-
-def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
-    """The product of lengths."""
-    return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])
-
-
-# Other shapes
+    return array_shapes.view(frame, owner, dtype)
 
 
 def _reshape(
@@ -114,69 +90,10 @@ def _reshape(
     shape: Cell | None = None,
     copy: Cell | None = None,
 ) -> Cell:
-    """The same elements in another shape; one length may be -1."""
-    array, shapes = owner.type, [*lengths, *([] if shape is None else [shape])]
-    if not shapes:
-        raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
-    if copy is not None and (not copy.known.constant or copy.known.value):
-        raise CompileError(
-            "reshape with copy=True needs memory, which device code cannot allocate", help="leave copy=True out"
-        )
-    first = frame.as_tuple(shapes[0])
-    sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else shapes
-    for cell in sizes:
-        if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
-            raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
-    axes = _lengths(frame, owner, sizes)
-    layout, steps = array.layout, list[Cell]()
-    if array.ndim < 2 and layout is not model.Layout.STRIDED:
-        layout = model.Layout.C
-    elif layout is model.Layout.F and len(axes) < 2:
-        raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
-    elif layout is not model.Layout.C:
-        layout, steps = model.Layout.STRIDED, _steps(frame, owner, axes)
-    # The lengths of an array without elements can be of any size.
-    small = array.small and all(_fits_32_bits(cell.known) for cell in sizes)
-    type = replace(array, ndim=len(axes), layout=layout, small=small)
-    return window(frame, owner, type, Cell(constant(0)), axes, steps)
+    return array_shapes.reshape(frame, owner, lengths, shape, copy)
 
 
-def _lengths(frame: Frame, owner: Cell[model.Array], shape: Sequence[Cell]) -> list[Cell]:
-    """The lengths as indices, with -1 replaced by the length that remains."""
-    open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
-    if len(open_axes) > 1:
-        raise CompileError("at most one length of a shape may be -1", help="write the other lengths")
-    lengths = [
-        cell
-        if cell.known.constant and cell.known.type == model.INT
-        else Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
-        for cell in shape
-    ]
-    fixed = [length for i, length in enumerate(lengths) if i not in open_axes]
-    if frame.program.checked:
-        total, rest = product(frame, extents(frame, owner)), product(frame, fixed)
-        conditions.reshaped(frame, owner.type, total, fixed, rest, bool(open_axes))
-    if open_axes:
-        total = product(frame, extents(frame, owner))
-        lengths[open_axes[0]] = frame.operate("//", total, product(frame, fixed))
-    return lengths
-
-
-def _steps(frame: Frame, owner: Cell[model.Array], lengths: Sequence[Cell]) -> list[Cell]:
-    """The stride of each new axis in bytes."""
-    if owner.type.ndim < 2:
-        step = strides(frame, owner)[0] if owner.type.ndim else Cell(constant(0))
-        return [frame.operate("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
-    old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
-    conditions.stays(frame, *old, frame.tuple(lengths))
-    indices = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
-    return [frame.run(prelude.bytes_before, index, *old) for index in indices]
-
-
-def _fits_32_bits(length: Known) -> bool:
-    if length.constant:
-        return isinstance(length.value, int) and length.value <= model.SMALL
-    return isinstance(length.type, model.Number) and length.type.high <= model.INT.high
+# Other shapes
 
 
 def in_constant_memory(frame: Frame, array: Cell) -> Cell:

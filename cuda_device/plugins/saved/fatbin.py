@@ -50,7 +50,8 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     finally:
         nvfatbin.destroy(handle)
     programs = {target: program for cubin in cubins for target, program in cubin.record.programs.items()}
-    record = replace(cubins[-1].record, programs=programs, ptx=None if ptx is None else ptx.target)
+    warnings = tuple(dict.fromkeys(text for cubin in cubins for text in cubin.warnings))
+    record = replace(cubins[-1].record, programs=programs, warnings=warnings, ptx=None if ptx is None else ptx.target)
     return Compiled(bytes(code), cubins[-1].symbol, ", ".join(cubin.target for cubin in cubins), "fatbin", record)
 
 

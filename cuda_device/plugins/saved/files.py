@@ -68,7 +68,8 @@ def _record(values: dict[str, Any]) -> CodeRecord:
     parameters = tuple(Parameter(*fields) for fields in values["parameters"])
     dependencies = tuple(values["dependencies"])
     programs = {target: unpack_summary(text.encode()) for target, text in values["programs"].items()}
-    read = {"parameters": parameters, "dependencies": dependencies, "programs": programs}
+    warnings = tuple(values.get("warnings", ()))
+    read = {"parameters": parameters, "dependencies": dependencies, "programs": programs, "warnings": warnings}
     return CodeRecord(**{**values, **read, "options": replace(_DEFAULTS, **options)})
 
 

@@ -21,8 +21,30 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, atomic_ref, ptx, sm90, uint32, uint64
-from cuda_device.extend import Known, constant_of, layout, model, specialised
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    atomic_ref,
+    provides,
+    ptx,
+    sm90,
+    sm100,
+    target,
+    uint16,
+    uint32,
+    uint64,
+)
+from cuda_device.extend import (
+    Known,
+    await_copies,
+    begin_copy,
+    commit_copies,
+    constant_of,
+    end_copy,
+    layout,
+    model,
+    specialised,
+)
 from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
 from cuda_device.plugins.tensor_cores.swizzling import aligned
 
@@ -86,7 +108,9 @@ def check_barrier(bar: Known, entity: str) -> None:
     """Refuses what is no barrier in the shared memory of the block."""
     type = bar.type
     if not isinstance(type, model.Ref) or getattr(type.pointee, "host", None) is not MBarrier:
-        raise CompileError(f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]")
+        raise CompileError(
+            f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]"
+        )
     if type.space is not model.Space.SHARED:
         raise CompileError(
             f"{entity} needs a barrier in the shared memory of the block, not {bar}",
@@ -134,7 +158,10 @@ def _array(known: Known, entity: str, in_shared: bool) -> model.Array:
 
 _ORDER = {
     "bulk_load": "write bulk_load(dst, src, bar), with dst in shared memory and src in global memory",
-    **{name: f"write {name}(dst, src), with dst in global memory and src in shared memory" for name in ("bulk_store", "bulk_reduce")},
+    **{
+        name: f"write {name}(dst, src), with dst in global memory and src in shared memory"
+        for name in ("bulk_store", "bulk_reduce")
+    },
 }
 
 
@@ -164,12 +191,19 @@ def _(dst: Known, src: Known, bar: Known) -> Callable[..., Any]:
     return _load
 
 
-_LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+_LOAD, _LOAD_NEWER = (
+    f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+    for space in ("cluster", "cta")
+)
+"""Before sm_100, PTX that old drivers read. On sm_120, only the newer form is one instruction."""
 _STORE = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;"
 
 
 def _load(dst: Any, src: Any, bar: Any) -> None:
-    ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    if target(provides(sm100)):
+        ptx(_LOAD_NEWER, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    else:
+        ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
 
 
 @specialised(bulk_store, since=sm90)
@@ -185,12 +219,13 @@ def _store(dst: Any, src: Any) -> None:
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element.is_float)  # type: ignore[union-attr]
+    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
 
 
 @functools.cache
-def _reducer(in_ptx: str, op: str, is_float: bool) -> Callable[..., Any]:
-    template, combine = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;", combiner(op, is_float)
+def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
+    template = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;"
+    combine = combiner(op, element)
 
     def reduce(dst: Any, src: Any, _: Any) -> None:
         ptx(template, dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
@@ -200,7 +235,7 @@ def _reducer(in_ptx: str, op: str, is_float: bool) -> Callable[..., Any]:
         begin_copy(KIND, proxy=True)
         target, source = dst.pointer(), src.pointer()
         for i in range(src.size):
-            combine(atomic_ref(target, i), source[i])
+            combine(target, i, source[i])
         end_copy()
 
     return reduce
@@ -237,22 +272,6 @@ def _waiter(pending: int, read: bool) -> Callable[..., Any]:
 # The same on CPU streams: the copy is made at once
 
 
-def begin_copy(kind: str, proxy: bool = False) -> None:
-    """Begins a copy."""
-
-
-def end_copy() -> None:
-    """Ends a copy."""
-
-
-def commit_copies(kind: str) -> None:
-    """Makes a group."""
-
-
-def await_copies(kind: str, pending: int, read: bool) -> None:
-    """Waits for groups."""
-
-
 def _load_on_cpu(dst: Any, src: Any, nbytes: Any, bar: Any) -> None:
     _check_memory(src, dst, nbytes)
     begin_copy(KIND, proxy=True)
@@ -279,7 +298,9 @@ def _check_memory(far: Any, near: Any, nbytes: Any) -> None:
     if nbytes % UNIT != 0:
         raise ValueError(f"a copy of {nbytes} bytes, not a multiple of 16", "make the arrays longer")
     if far.pointer().address % UNIT != 0:
-        raise ValueError("the array in global memory does not begin at a multiple of 16 bytes", "begin elsewhere, or copy it")
+        raise ValueError(
+            "the array in global memory does not begin at a multiple of 16 bytes", "begin elsewhere, or copy it"
+        )
 
 
 def _copy(dst: Any, src: Any, nbytes: Any) -> None:
@@ -289,11 +310,43 @@ def _copy(dst: Any, src: Any, nbytes: Any) -> None:
 
 
 @functools.cache
-def combiner(op: str, is_float: bool) -> Callable[[Any, Any], Any]:
-    """Returns the device function that combines an atomic with a value. `min` and `max` of floats ignore NaN."""
-    method = {"and": "and_", "or": "or_"}.get(op, f"nan{op}" if is_float and op != "add" else op)
+def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
+    """Returns the device function that combines, atomically, the element behind a pointer with a value."""
+    if element in _HALVES:
+        return _combiner_of_halves(op)
+    method = {"and": "and_", "or": "or_"}.get(op, op)
 
-    def combine(atomic: Any, value: Any) -> None:
-        getattr(atomic, method)(value, "relaxed", "device")
+    def combine(pointer: Any, i: Any, value: Any) -> None:
+        getattr(atomic_ref(pointer, i), method)(value, "relaxed", "device")
 
     return combine
+
+
+def _combiner_of_halves(op: str) -> Callable[[Any, Any, Any], None]:
+    """The same for floats of 16 bits, whose atomics are compared and swapped as integers."""
+    function = {"add": _sum, "min": _least, "max": _greatest}[op]
+
+    def combine(pointer: Any, i: Any, value: Any) -> None:
+        atomic = atomic_ref(pointer.cast(uint16), i)
+        bits = atomic.load("relaxed", "device")
+        while True:
+            seen = atomic.cas(bits, function(bits.view(value.dtype), value).view(uint16), "relaxed", "device")
+            if seen == bits:
+                break
+            bits = seen
+
+    return combine
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _least(a: Any, b: Any) -> Any:
+    """The smaller number; NaN is ignored."""
+    return b if a != a else a if b != b else min(a, b)
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    """The larger number; NaN is ignored."""
+    return b if a != a else a if b != b else max(a, b)

@@ -34,7 +34,7 @@ from cuda_device import (
     struct,
     target,
 )
-from cuda_device.extend import Known, constant_of, model, specialised
+from cuda_device.extend import Known, constant_of, model, proxy_fence, specialised
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -305,7 +305,11 @@ def _() -> Callable[..., Any]:
 
 
 def _fence_proxy() -> None:
-    ptx("fence.proxy.async.shared::cta;", host=_nothing)
+    ptx("fence.proxy.async.shared::cta;", host=_fence_proxy_on_cpu)
+
+
+def _fence_proxy_on_cpu() -> None:
+    proxy_fence()
 
 
 def _nothing() -> None:
@@ -378,12 +382,12 @@ def _expectation(nbytes: Any) -> Any:
 
 def _advance(word: Any, step: Any) -> None:
     """Adds the fields of `step` to those of the barrier."""
-    before = word.add(step, "acq_rel", "device")
+    before = word.add(step, "release", "device")
     _check_step(before, step)
     after = before + step
     if _arrived(after) == _count(after) and _expected(after) == _completed(after) * _UNIT:
         # What is added meanwhile belongs to the next phase.
-        word.add((uint64(1) << _PHASE) + (_count(after) << _COUNT) - (after & _WITHOUT_PHASE), "acq_rel", "device")
+        word.add((uint64(1) << _PHASE) + (_count(after) << _COUNT) - (after & _WITHOUT_PHASE), "release", "device")
 
 
 _WITHOUT_PHASE = (1 << _PHASE) - 1

@@ -115,7 +115,7 @@ def shared_address(tile: Any) -> Any:
 @functools.cache
 def byte_offset(tile: Tile) -> Callable[[Any, Any], Any]:
     """Returns the device function that computes the offset of the element in a row and a column, in bytes."""
-    position, size, width, pitch = _position(tile), layout.size_of(tile.element), tile.width, tile.pitch
+    position, size, width, pitch = index_in(tile), layout.size_of(tile.element), tile.width, tile.pitch
 
     def offset(row: Any, column: Any) -> Any:
         index = position(row, column)
@@ -126,7 +126,7 @@ def byte_offset(tile: Tile) -> Callable[[Any, Any], Any]:
 
 
 @functools.cache
-def _position(tile: Tile) -> Callable[[Any, Any], Any]:
+def index_in(tile: Tile) -> Callable[[Any, Any], Any]:
     """Returns the device function that computes, from a row and a column, the index of an element in the tile's array.
 
     Negative numbers count from the end, there as here: the exclusive or changes only bits below the length of an axis.
@@ -158,7 +158,7 @@ def _(tile: Known, index: Known) -> Callable[..., Any]:
     items = index.items if isinstance(index.type, model.Tuple) else ()
     if len(items) != 2 or not all(model.is_index(item.type) for item in items):
         raise CompileError(f"the index of a swizzled tile is a row and a column, not {index}", help="write t[i, j]")
-    return _of_pair(_position(tile_of(tile, "t[i, j]")))
+    return _of_pair(index_in(tile_of(tile, "t[i, j]")))
 
 
 @functools.cache

@@ -59,6 +59,8 @@ class CodeRecord:
     """The summary of the program for each architecture; empty if it ended before LLVM IR."""
     ptx: str | None = None
     """The architecture of the PTX in a fatbin."""
+    warnings: tuple[str, ...] = ()
+    spills: int | None = None
 
     @cached_property
     def signature(self) -> CallSignature:
@@ -115,6 +117,19 @@ class Compiled:
     def registers(self) -> int | None:
         """The number of registers that a thread uses; None unless the output is a cubin."""
         return elf.registers(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
+
+    @property
+    def spills(self) -> int | None:
+        """The bytes that a thread stores in local memory for lack of registers, according to the assembler (its spill stores).
+
+        Each instruction counts once. None unless the output is a cubin.
+        """
+        return self.record.spills if self.output == "cubin" else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings and advisories of the assembler; empty unless the output is a cubin or a fatbin."""
+        return self.record.warnings
 
     @property
     def shared(self) -> int | None:
@@ -179,6 +194,7 @@ def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> 
     """The record of a compilation to an output, which may end before LLVM IR; `defaults` are those of the parameters."""
     job = work.job
     has_program = form.stage != "typed" and job.target.machine == "gpu"
+    notes = work["cubin"].notes if form.stage == "cubin" else None
     return CodeRecord(
         function=job.function.__qualname__,
         parameters=tuple(_parameters(job, defaults)),
@@ -191,6 +207,8 @@ def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> 
         dependencies=tuple(sorted({dependency.name for dependency in work.dependencies})),
         options=job.options,
         programs={str(job.target.architecture): work.summary} if has_program else {},
+        warnings=notes.warnings if notes else (),
+        spills=notes.spills if notes else None,
     )
 
 

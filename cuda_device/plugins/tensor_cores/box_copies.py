@@ -1,0 +1,183 @@
+"""Copies of boxes between an array and shared memory on CPU streams: what `tma` does there.
+
+A copy is made row by row, with the bits of the elements. In a swizzled tile, the element that would be the i-th one is at
+i ^ (i // 8 & mask): in each row, chunks of 16 bytes change places.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
+from cuda_device.extend import begin_copy, end_copy, layout, model
+from cuda_device.plugins.tensor_cores.bulk_copies import KIND, UNIT, combiner
+from cuda_device.plugins.tensor_cores.mbarriers import complete_bytes
+from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
+
+_WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+"""The types of the bits of elements, by their sizes."""
+_NANS = {
+    model.FLOAT16: 0x7FFF, model.BFLOAT16: 0x7FFF, model.FLOAT32: 0x7FFFFFFF, model.FLOAT64: 0x7FFF_FFFF_FFFF_FFFF,
+}  # fmt: skip
+_EXPONENT, _HALF, _KEPT = 0x7F800000, 0x1000, 0xFFFFE000
+"""Of a float32: its exponent; half a unit in the last place of tf32, and the bits of tf32."""
+
+
+@functools.cache
+def _row_of(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function that finds a row of a box in the array.
+
+    It returns the distance of the row's first element from the first element of the array, and the columns that are inside.
+    """
+    box, width, last = boxes.box, boxes.box[-1], len(boxes.box) - 1
+    axes = tuple(reversed(range(last)))
+
+    def row_of(map: Any, place: Any, row: Any) -> Any:
+        start, rest, inside = int64(place[last]), int64(row), True
+        for axis in axes:
+            position = int64(place[axis]) + rest % box[axis]
+            rest //= box[axis]
+            start += position * map._strides[axis]
+            inside = inside and position >= 0 and position < map._lengths[axis]
+        low = min(max(-int64(place[last]), 0), width)
+        high = min(max(map._lengths[last] - place[last], low), width) if inside else low
+        return start, low, high
+
+    return row_of
+
+
+def _mask(boxes: Boxes) -> int:
+    """The mask of the numbers of elements that a pattern changes; 0 without one."""
+    return (boxes.swizzle - 16) // layout.size_of(boxes.element) if boxes.swizzle else 0
+
+
+def _rows(boxes: Boxes) -> int:
+    return math.prod(boxes.box[:-1])
+
+
+def _as_tf32(bits: Any) -> Any:
+    """The bits of a float32, rounded to the nearest tf32, away from zero if there are two."""
+    return bits if bits & _EXPONENT == _EXPONENT else (bits + _HALF) & _KEPT
+
+
+def _as_is(bits: Any) -> Any:
+    return bits
+
+
+@functools.cache
+def _reader(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function that copies a box to the memory of a tile."""
+    row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
+    word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
+    blank, form = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), _as_tf32 if is_tf32 else _as_is
+
+    def read(tile: Any, map: Any, place: Any) -> None:
+        array, memory = map._data.cast(word), tile.pointer().cast(word)
+        for row in range(count):
+            start, low, high = row_of(map, place, row)
+            source, first = array + start, row * width
+            if not is_tf32 and high - low == width and _are_aligned(source, memory):
+                _copy_to_tile(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+            else:
+                for j in range(width):
+                    i = first + j
+                    memory[i ^ (i >> 3 & mask)] = form(source[j]) if low <= j and j < high else blank
+
+    return read
+
+
+def _are_aligned(a: Any, b: Any) -> Any:
+    """Whether two pointers are multiples of the size of a chunk."""
+    return (a.address | b.address) % UNIT == 0
+
+
+def _copy_to_tile(memory: Any, source: Any, first: Any, count: Any, mask: Any) -> None:
+    """Copies a row, whose first chunk is the one of this number in the tile, by chunks."""
+    chunks, whole = memory.cast(uint32x4), source.cast(uint32x4)
+    for j in range(count):
+        i = first + j
+        chunks[i ^ (i >> 3 & mask)] = whole[j]
+
+
+def _copy_from_tile(target: Any, memory: Any, first: Any, count: Any, mask: Any) -> None:
+    """The reverse of `_copy_to_tile`."""
+    chunks, whole = memory.cast(uint32x4), target.cast(uint32x4)
+    for j in range(count):
+        i = first + j
+        whole[j] = chunks[i ^ (i >> 3 & mask)]
+
+
+@functools.cache
+def loader(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function for a load by one block."""
+    read, nbytes = _reader(boxes), boxes.nbytes
+
+    def load(tile: Any, map: Any, bar: Any, *place: Any) -> None:
+        begin_copy(KIND, proxy=True)
+        read(tile, map, place)
+        complete_bytes(bar, nbytes)
+        end_copy()
+
+    return load
+
+
+@functools.cache
+def caster(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function for a load by several blocks of the cluster."""
+    read, nbytes = _reader(boxes), boxes.nbytes
+
+    def load(tile: Any, map: Any, bar: Any, blocks: Any, *place: Any) -> None:
+        for rank in range(16):
+            if uint32(blocks) >> rank & 1 != 0:
+                begin_copy(KIND, proxy=True)
+                read(cluster_shared(tile, rank), map, place)
+                complete_bytes(cluster_shared(bar, rank), nbytes)
+                end_copy()
+
+    return load
+
+
+@functools.cache
+def storer(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function for a store."""
+    row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
+    word, mask, chunks_of_row = _WORDS[size], _mask(boxes), width * size // UNIT
+
+    def store(map: Any, tile: Any, *place: Any) -> None:
+        array, memory = map._data.cast(word), tile.pointer().cast(word)
+        begin_copy(KIND, proxy=True)
+        for row in range(count):
+            start, low, high = row_of(map, place, row)
+            target, first = array + start, row * width
+            if high - low == width and _are_aligned(target, memory):
+                _copy_from_tile(target, memory, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+            else:
+                for j in range(low, high):
+                    i = first + j
+                    target[j] = memory[i ^ (i >> 3 & mask)]
+        end_copy()
+
+    return store
+
+
+@functools.cache
+def reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
+    """Returns the device function for a reduction."""
+    row_of, count, width, mask = _row_of(boxes), _rows(boxes), boxes.box[-1], _mask(boxes)
+    combine = combiner(op, boxes.element)
+
+    def reduce(map: Any, tile: Any, *place: Any) -> None:
+        memory = tile.pointer()
+        begin_copy(KIND, proxy=True)
+        for row in range(count):
+            start, low, high = row_of(map, place, row)
+            target, first = map._data + start, row * width
+            for j in range(low, high):
+                i = first + j
+                combine(target, j, memory[i ^ (i >> 3 & mask)])
+        end_copy()
+
+    return reduce

@@ -1,0 +1,290 @@
+"""`wgmma` and `wgmma_wait`: products of matrices by the four warps of a warpgroup, which read tiles of shared memory.
+
+    acc = (float32(0),) * 128
+    for stage in range(stages):
+        acc = wgmma(acc, swizzled(a[stage], 128), swizzled(b[stage], 128))
+    acc = wgmma_wait(0, acc)
+
+What `wgmma` returns is a sealed tuple, because the hardware may still be writing its registers: `wgmma_wait` opens it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm90a, uint32
+from cuda_device.extend import Known, constant_of, layout, model, specialised
+from cuda_device.plugins.tensor_cores.emulated_products import Product, awaited, emulated
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, tile_of
+
+
+def wgmma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
+    """Starts acc + a @ b.T, the product of matrices in shared memory, on the tensor cores. Returns accumulators in flight.
+
+    All 128 threads of a warpgroup, four warps from a multiple of 128 on, call it together. `b` is a swizzled tile (n, k), and
+    `a` one of (64, k), or `.T` of a swizzled tile of 16-bit elements: any k that the tiles have, and n a multiple of 8 up to 256
+    (for 8-bit integers 8, 24, or a multiple of 16). The elements are bfloat16, float16, float32 (as tf32, of which the hardware
+    reads the upper 19 bits), float8e4m3, float8e5m2, int8 or uint8, of the same type in both, or any two of the 8-bit floats or
+    of the 8-bit integers. `a` may also be a tuple of registers with elements of `b`'s type, four for each 32 bytes of depth.
+
+    `acc` is what each thread has of the sum: a tuple of n / 2 float32 (int32 for integers), or, for float16 and 8-bit floats, of
+    n / 4 uint32 with two float16 each. `None` starts from zero, as does a false `accumulate`, a constant or a run-time value.
+    The result is an accumulator in flight. Only `wgmma` takes it, for the next product, and `wgmma_wait`; where control flow
+    joins, a tuple that meets one becomes one.
+
+    The tiles may be overwritten after `wgmma_wait`. `fence_proxy_async` comes between ordinary stores to them and this.
+    Device only, for sm_90a. Raises `CompileError` for other types and shapes. Source: PTX, "wgmma.mma_async".
+    """
+    raise DeviceOnlyError.of("wgmma")
+
+
+def wgmma_wait(pending: int, *accs: Any) -> Any:
+    """Waits until at most `pending` of the products that this warpgroup started with `wgmma`, a constant, are in flight.
+
+    Returns the accumulators that are named, which the program can read then: one as a tuple, several as a tuple of tuples, and
+    none as None. Device only, for sm_90a. Raises `CompileError` for an accumulator that is among the last `pending`, where the
+    compiler can tell. Source: PTX, "wgmma.wait_group".
+    """
+    raise DeviceOnlyError.of("wgmma_wait")
+
+
+_IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc)"
+_NAMES = {
+    model.BFLOAT16: "bf16", model.FLOAT16: "f16", model.FLOAT32: "tf32", model.FLOAT8E4M3: "e4m3", model.FLOAT8E5M2: "e5m2",
+    model.INT8: "s8", model.UINT8: "u8",
+}  # fmt: skip
+_RESULTS = {model.FLOAT32: "f32", model.INT32: "s32", model.FLOAT16: "f16"}
+_CLASSES: dict[Any, Any] = {model.FLOAT32: float32, model.INT32: int32, model.FLOAT16: uint32}
+
+
+@specialised(
+    wgmma, since=sm90a, otherwise="write mma_sync, whose operands are in registers", opens=True, seals=_IN_FLIGHT
+)
+def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
+    right = _operand(b, "b")
+    left = None if isinstance(a.type, model.Tuple) else _operand(a, "a")
+    if left is None:
+        _check_registers(a, right)
+    else:
+        _check_pair(left, right)
+    _check_columns(right)
+    result = _result(acc, right)
+    is_constant = bool(accumulate.constant)
+    if not is_constant and not model.is_index(accumulate.type):
+        raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
+    starts = isinstance(acc.type, model.NoneType)
+    return _product(Product(left, right, result, starts, bool(accumulate.value) if is_constant else None))
+
+
+def _operand(known: Known, name: str) -> Tile:
+    """The tile that an operand is. Raises `CompileError` if the hardware cannot read it."""
+    if known.sealed is not None:
+        raise CompileError(f"{name} is an accumulator that `wgmma` may still be writing", help=_IN_FLIGHT[1])
+    tile = tile_of(known, "wgmma")
+    if not tile.pattern:
+        raise CompileError(
+            f"wgmma reads swizzled tiles, and {name} is {tile}",
+            help=f"write swizzled({name}, 128), for rows of 128 bytes; swizzle=128 makes its tensor map",
+        )
+    if tile.element not in _NAMES:
+        raise CompileError(
+            f"wgmma multiplies no {tile.element}, of which {name} is",
+            help=f"it multiplies {', '.join(map(str, _NAMES))}; convert the elements",
+        )
+    size, depth = layout.size_of(tile.element), tile.shape[1]
+    if tile.transposed and size != 2:
+        raise CompileError(
+            f"wgmma reads transposed tiles only of 16-bit elements, and {name} is {tile}",
+            help="store the transposed matrix in shared memory: each row has contiguous elements of the depth",
+        )
+    if tile.transposed and depth % 16:
+        raise CompileError(f"the depth of {name} is {depth}", help="make it a multiple of 16")
+    return tile
+
+
+def _check_pair(a: Tile, b: Tile) -> None:
+    types = {a.element, b.element}
+    pairs = {model.FLOAT8E4M3, model.FLOAT8E5M2}, {model.INT8, model.UINT8}
+    if len(types) > 1 and types not in pairs:
+        raise CompileError(
+            f"wgmma multiplies no {a.element} with {b.element}", help="give both operands elements of one type"
+        )
+    if a.shape[0] != 64:
+        raise CompileError(
+            f"a is {a}: the 64 rows of a warpgroup are multiplied", help="write rows(a, 64 * i, 64) for a part of it"
+        )
+    if a.shape[1] != b.shape[1]:
+        raise CompileError(f"a is {a}, and b {b}: their depths differ", help="the product is a @ b.T: b is (n, k)")
+
+
+def _check_registers(a: Known, b: Tile) -> None:
+    count = 4 * b.shape[1] * layout.size_of(b.element) // 32
+    types = (model.UINT32, model.FLOAT32) if b.element == model.FLOAT32 else (model.UINT32,)
+    if len(a.items) != count or len({item.type for item in a.items}) > 1 or a.items[0].type not in types:
+        raise CompileError(
+            f"a is {a}, but the registers for {b} are {count} uint32",
+            help=f"give it elements of {b.element}, four registers for each 32 bytes of depth, as pack makes them",
+        )
+
+
+def _check_columns(b: Tile) -> None:
+    n, is_integer = b.shape[0], isinstance(b.element, model.Number) and b.element.is_integer
+    if n % 8 or not 0 < n <= 256 or (is_integer and n % 16 and n not in (8, 24)):
+        allowed = "8, 24, or a multiple of 16 up to 256" if is_integer else "a multiple of 8 up to 256"
+        raise CompileError(f"b is {b}: wgmma does not have {n} columns", help=f"n is {allowed}")
+
+
+def _result(acc: Known, b: Tile) -> model.Number:
+    """The type of the accumulators. Raises `CompileError` for what cannot be one."""
+    assert isinstance(b.element, model.Number)
+    usual, n = model.INT32 if b.element.is_integer else model.FLOAT32, b.shape[0]
+    if isinstance(acc.type, model.NoneType):
+        return usual
+    types = {item.type.machine if isinstance(item.type, model.Number) else item.type for item in acc.items}
+    if len(acc.items) == n // 2 and types == {usual}:
+        return usual
+    packs = b.element == model.FLOAT16 or b.element.is_float8
+    if packs and len(acc.items) == n // 4 and types == {model.UINT32}:
+        return model.FLOAT16
+    what = f"{len(acc.items)} items" if acc.items else str(acc)
+    raise CompileError(
+        f"the accumulator has {what}, but for {b} it is a tuple of {n // 2} {usual}"
+        + f", or of {n // 4} uint32 with two float16 each" * packs,
+        help=f"begin with None, or with ({usual}(0),) * {n // 2}",
+    )
+
+
+@functools.cache
+def _product(product: Product) -> Callable[..., Any]:
+    """Returns the device function that starts a product."""
+    text, host, in_registers = _instructions(product), emulated(product), product.a is None
+    constant, results = product.accumulate is not None, (_CLASSES[product.result],) * product.registers
+
+    def start(_: Any, a: Any, b: Any, __: Any) -> Any:
+        operands = a if in_registers else (array_of(a),)
+        return ptx(text, *operands, array_of(b), result=results, host=host)
+
+    def go_on(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
+        operands = a if in_registers else (array_of(a),)
+        flags = () if constant else (int32(accumulate),)
+        return ptx(text, *operands, array_of(b), *flags, inout=acc, host=host)
+
+    return start if product.starts else go_on
+
+
+# The instructions
+
+
+def _instructions(product: Product) -> str:
+    """The PTX of a product: a descriptor for each tile, then one instruction for each 32 bytes of depth, and the commit.
+
+    `$0`, … are the accumulators, then the registers of A or the address of its tile, the address of B's tile, and `accumulate`.
+    """
+    steps, first = product.depth // product.step, product.registers
+    lefts, left = [f"a{k}" for k in range(steps)], 1
+    if product.a is None:
+        lefts, left = [_registers(first + 4 * k, 4) for k in range(steps)], 4 * steps
+    flag = (
+        "0"
+        if product.starts
+        else f"${first + left + 1}"
+        if product.accumulate is None
+        else str(int(product.accumulate))
+    )
+    lines = ["{", ".reg .pred p;", f"setp.ne.b32 p, {flag}, 0;"]
+    lines += _descriptors("b", f"${first + left}", product.b, steps)
+    if product.a is not None:
+        lines += _descriptors("a", f"${first}", product.a, steps)
+    element = product.b.element if product.a is None else product.a.element
+    types = f"{_RESULTS[product.result]}.{_NAMES[element]}.{_NAMES[product.b.element]}"
+    name = f"wgmma.mma_async.sync.aligned.m64n{product.columns}k{product.step}.{types}"
+    lines += ["wgmma.fence.sync.aligned;"]
+    for k in range(steps):
+        operands = _registers(0, product.registers), lefts[k], f"b{k}", "p" if k == 0 else "1", *_modifiers(product)
+        lines += [f"{name} {', '.join(operands)};"]
+    return "\n".join([*lines, "wgmma.commit_group.sync.aligned;", "}"])
+
+
+def _registers(first: int, count: int) -> str:
+    return "{" + ", ".join(f"${i}" for i in range(first, first + count)) + "}"
+
+
+def _modifiers(product: Product) -> list[str]:
+    """The last operands: no sign is changed, and which matrices are transposed."""
+    if product.result == model.INT32:
+        return []
+    transposed = [tile.transposed for tile in (product.a, product.b) if tile is not None]
+    return ["1", "1", *(str(int(each)) for each in transposed if layout.size_of(product.b.element) == 2)]
+
+
+def _descriptors(name: str, address: str, tile: Tile, steps: int) -> list[str]:
+    """Defines the descriptors NAME0, NAME1, … of the parts of a tile that the instructions read one after the other.
+
+    A descriptor has addresses and distances in units of 16 bytes: the address in shared memory, from bit 16 on the distance of
+    panels, from bit 32 on that of eight rows, and from bit 62 on the pattern.
+    """
+    panels = tile.pitch // 16 if tile.transposed else 1
+    constant = _PATTERNS[tile.pattern] << 62 | tile.pattern // 2 << 32 | (panels or 1) << 16
+    lines = [f".reg .b64 {name}<{steps}>;", f"shr.u64 {name}0, {address}, 4;", f"and.b64 {name}0, {name}0, 0x3fff;"]
+    lines += [f"or.b64 {name}0, {name}0, {constant:#x};"]
+    return lines + [f"add.s64 {name}{k}, {name}0, {_distance(tile, k) // 16};" for k in range(1, steps)]
+
+
+_PATTERNS = {128: 1, 64: 2, 32: 3}
+
+
+def _distance(tile: Tile, step: int) -> int:
+    """The bytes from the first part of a tile to the one of a step, which is 32 bytes of depth or, transposed, 16 rows."""
+    if tile.transposed:
+        return step * 16 * tile.pattern
+    panel, part = divmod(32 * step, tile.pattern)
+    return panel * tile.pitch + part
+
+
+# Waiting
+
+
+@specialised(wgmma_wait, since=sm90a, opens=True)
+def _(pending: Known, *accs: Known) -> Callable[..., Any]:
+    count = constant_of(pending, "pending")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 8:
+        raise CompileError(f"pending is {pending}, not an int from 0 to 7", help="write wgmma_wait(0, acc)")
+    for acc in accs:
+        newer = None if acc.sealed is None else acc.sealed.newer
+        if newer is not None and newer < count:
+            last = "the last product" if count == 1 else f"one of the last {count} products"
+            raise CompileError(
+                f"this is the accumulator of {last}, for which wgmma_wait({count}) does not wait",
+                help=f"write wgmma_wait({newer}, …)",
+            )
+        if not isinstance(acc.type, model.Tuple) and acc.sealed is None:
+            raise CompileError(f"wgmma_wait takes accumulators, not {acc}", help="name what wgmma has returned")
+    return _wait(count, tuple(len(acc.items) for acc in accs))
+
+
+@functools.cache
+def _wait(pending: int, sizes: tuple[int, ...]) -> Callable[..., Any]:
+    """Returns the device function that waits, through which the accumulators pass, so that nothing reads them before it."""
+    text = f"wgmma.wait_group.sync.aligned {pending};"
+    parts = tuple((sum(sizes[:i]), sum(sizes[: i + 1])) for i in range(len(sizes)))
+
+    def none(_: Any) -> None:
+        ptx(text, host=nothing)
+
+    def one(_: Any, acc: Any) -> Any:
+        return ptx(text, inout=acc, host=same)
+
+    def several(_: Any, *accs: Any) -> Any:
+        registers = ptx(text, inout=sum(accs, ()), host=same)
+        return tuple(registers[first:end] for first, end in parts)
+
+    def nothing() -> None:
+        awaited(pending)
+
+    def same(registers: Any) -> Any:
+        awaited(pending)
+        return registers
+
+    return (none, one, several)[min(len(sizes), 2)]
