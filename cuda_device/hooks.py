@@ -64,6 +64,7 @@ LIBRARIES = (
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.mbarriers",
     "plugins.tensor_cores.swizzling",
+    "plugins.tiles",
     "plugins.tensor_cores.box_copies",
     "plugins.tensor_cores.tma",
     "plugins.tensor_cores.fragments",
@@ -116,6 +117,7 @@ MODULES = {
     "numba_random": "plugins.numba.xoroshiro",
     "nvshmem": "plugins.nvshmem",
     "pytest_plugin": "plugins.pytest_plugin",
+    "tiles": "plugins.tiles",
 }
 """Public modules, which are imported as `cuda_device.dask` and so on."""
 
