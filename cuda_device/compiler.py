@@ -73,10 +73,9 @@ def _typed(work: Work) -> Module:
         job.known,
         job.kernel,
         None if job.target.is_host else selector(job.target.architecture.name),
-        checked=bool(job.options.checked),
-        interop=job.interop,
+        job.options,
+        job.interop,
         on_cpu=job.target.on_cpu,
-        debug=job.options.debug,
         policy=policies.named(job.options.policy),
     )
     return module
@@ -356,14 +355,16 @@ def _warn(work: Work) -> None:
     """Warns once for each place where promotion loses digits, and of what makes the machine code slow."""
     typed = work.artifacts.get("typed")
     losses = typed.losses if typed is not None else work.program.losses if work.program is not None else ()
-    _tell(work.job.function, losses, PrecisionWarning)
+    if losses:
+        _tell(work.job.function, losses, PrecisionWarning)
     cubin = work.artifacts.get("cubin")
     if cubin is not None and (cubin.notes.spills or cubin.notes.warnings):
         from cuda_device.codegen.gpu import slow_code
 
-        job = work.job
-        slow = slow_code.losses(cubin, work.outline.symbol, job.function, job.options, is_kernel=job.kernel)
-        _tell(job.function, slow, PerformanceWarning)
+        slow = slow_code.losses(
+            cubin, work.outline.symbol, work.job.function, work.job.options, is_kernel=work.job.kernel
+        )
+        _tell(work.job.function, slow, PerformanceWarning)
 
 
 def _tell(function: FunctionType, losses: Iterable[Loss], category: type[Warning]) -> None:

@@ -168,9 +168,9 @@ class PrecisionWarning(UserWarning):
 class PerformanceWarning(UserWarning):
     """The assembler generated slower code for a kernel than the program asks for.
 
-    Registers are spilled to local memory, a request for registers was ignored, or products of matrices are serialised. The
-    compiler warns once for each kernel and message, also if the code comes from the cache on disk, at the line where the kernel
-    is defined. `Compiled.spills` and `Compiled.warnings` tell the same. To turn it off, use Python's warning filters.
+    Registers are spilled, a request for registers was ignored, or products of matrices are serialised. The compiler warns once
+    for each kernel and message, at the line where the kernel is defined, also if the code comes from the cache on disk. See
+    `Compiled.spills` and `Compiled.warnings`. To turn it off, use Python's warning filters.
     """
 
 

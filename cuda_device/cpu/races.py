@@ -39,7 +39,7 @@ from cuda_device.cpu.traces import Event, TracePoint
 from cuda_device.errors import Index
 from cuda_device.extend import Argument, dataclass, field, parameters_of
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
+from cuda_device.types.model import Array, Pointer, Ref, Struct, Tuple, Type
 
 if TYPE_CHECKING:
     from cuda_device.cpu.cpu_executor import Execution
@@ -53,6 +53,7 @@ _MOST = 8
 """The maximum number of races, at different places in the program, that a message describes."""
 _WIDEST = 16
 _ANYWHERE = -1
+_IN_SHARED_MEMORY = " of shared memory"
 
 _ACQUIRES = (Order.ACQUIRE, Order.CONSUME, Order.ACQ_REL, Order.SEQ_CST)
 _RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
@@ -84,11 +85,6 @@ class MemoryAccess:
     def kind(self) -> str:
         """The kind of the copy that makes it, or nothing."""
         return "" if self.stamp.copy is None else self.stamp.copy.start.kind
-
-    @property
-    def fills_shared_memory(self) -> bool:
-        """Whether it delivers what a bulk copy loads, which belongs to no group."""
-        return self.kind == "bulk" and self.writes and (self.point.shared or self.point.generic)
 
     @property
     def statement(self) -> TracePoint:
@@ -124,7 +120,12 @@ class Race:
     @property
     def array(self) -> str:
         """The name of the array; shared memory counts as one."""
-        return "" if self.second.point.shared else self.where.rpartition("[")[0]
+        return "" if self.is_in_shared_memory else self.where.rpartition("[")[0]
+
+    @property
+    def is_in_shared_memory(self) -> bool:
+        """Whether the location is in shared memory."""
+        return self.where.endswith(_IN_SHARED_MEMORY)
 
     @property
     def is_of_writes(self) -> bool:
@@ -356,7 +357,7 @@ class RaceDetector:
 
     def _name(self, start: int) -> str:
         if start < 0:
-            return f"byte {start % shadow_memory.BELOW} of shared memory"
+            return f"byte {start % shadow_memory.BELOW}{_IN_SHARED_MEMORY}"
         named = (region.element(start) for region in self.regions)
         return next((name for name in named if name), f"address {start:#x}")
 
@@ -513,9 +514,9 @@ def copy_remedy(race: Race) -> str:
     if not copies:
         return ""
     access = copies[0]
-    wait = _BARRIER_WAIT if access.fills_shared_memory else _WAITS.get(access.kind, _BARRIER_WAIT)
-    if access.kind == "bulk" and not access.writes:
-        wait = "bulk_commit() and bulk_wait(read=True)"
+    wait = _WAITS.get(access.kind, _BARRIER_WAIT)
+    if access.kind == "bulk" and race.is_in_shared_memory:
+        wait = _BARRIER_WAIT if access.writes else "bulk_commit() and bulk_wait(read=True)"
     if len(copies) > 1:
         return f"wait for the first copy before the second one starts: {wait}"
     if race.first.stamp.thread == race.second.stamp.thread:
@@ -553,7 +554,8 @@ def watched(work: Work, execution: Execution) -> Callable[..., None]:
     points, names = traces.points(work["inlined"]), parameters_of(work.job.function).names
 
     def launch(parameters: Any, arguments: Sequence[Argument], stopped: Callable[[], bool] | None = None) -> None:
-        named = zip(names, arguments, strict=True)
+        # An array is named by its own parameter rather than by that of a map of it.
+        named = sorted(zip(names, arguments, strict=True), key=lambda pair: isinstance(pair[1].known.type, Ref))
         memory = [
             region for name, argument in named for region in regions(name, argument.known.type, iter(argument.views))
         ]
@@ -577,6 +579,6 @@ def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:
         case Struct(fields=fields):
             for field in fields:
                 yield from regions(f"{name}.{field.name}", field.type, views)
-        case Array() | Pointer():
+        case Array() | Pointer() | Ref():  # a reference to a description of an array
             view = next(views)
             yield Region(name, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)

@@ -244,7 +244,7 @@ LOG = Record(
 EVENT = Record("%Event", {"block": "i64", "thread": "i32", "place": "i32", "value": "i64", "done": "i64"})
 
 GENERIC, SKIPPED, HUSHES, WAKES = 1, 2, 4, 8
-"""The flags of an event: its address may be in any memory; quiet threads skip it; the thread is quiet from here on; or no longer."""
+"""The flags of an event: its address may be in any memory; quiet threads skip it; the thread is quiet from now on; it is not."""
 
 RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 

@@ -19,12 +19,13 @@ from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import element_of
-from cuda_device.types.known import Known, Sealed
+from cuda_device.types.known import Known
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 from cuda_device.types.promote import promote
 
 if TYPE_CHECKING:
     from cuda_device.device.lowering import Lowering, Tree
+    from cuda_device.types.sealed import Sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,10 @@ class Intrinsic:
     """Whether a call with constant builtin numbers is evaluated by calling the entity."""
     asks_target: bool = False
     """Whether the last argument of `infer` is the selector of the target."""
+    asks_options: bool = False
+    """Whether the `Options` of the compilation come before it."""
+    check: Callable[..., None] | None = None
+    """Checks a program that calls a function that `infer` returned; see `specialised`."""
     predicates: tuple[str, ...] = ()
     """The parameters that take a function without parameters, which is called; `infer` receives the truth of its result."""
     named: bool = False

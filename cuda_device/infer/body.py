@@ -344,9 +344,9 @@ class Body:
                 error = raised if isinstance(raised, CompileError) else too_deep("the value is", CompileError)
                 if error.location is NOWHERE:
                     error.location = frame.location
-                for known in (cells[value].known for value in op.operands if value in cells):
-                    if known.sealed is not None and known.sealed.name in error.reason:
-                        error.help = known.sealed.use
+                for meaning in (cells[value].known.value for value in op.operands if value in cells):
+                    if (explain := getattr(meaning, "explain", None)) is not None:
+                        explain(error)
                 # The remaining operations are still inferred: their effect on a back edge may remove the error.
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error

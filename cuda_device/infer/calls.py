@@ -34,10 +34,12 @@ from cuda_device.types.model import NONE, Array, NoneType, Number, Struct, Tuple
 
 if TYPE_CHECKING:
     from cuda_device.device import inline_ptx
-    from cuda_device.infer import closures, composites, conditions, loops, references
+    from cuda_device.infer import closures, composites, conditions, loops, references, sealed_tuples
     from cuda_device.library import table
 else:
-    import_lazily(globals(), "cuda_device.infer", "closures", "composites", "conditions", "loops", "references")
+    import_lazily(
+        globals(), "cuda_device.infer", "closures", "composites", "conditions", "loops", "references", "sealed_tuples"
+    )
     import_lazily(globals(), "cuda_device.library", "table")
     import_lazily(globals(), "cuda_device.device", "inline_ptx")
 
@@ -70,18 +72,15 @@ def call_row(row: Intrinsic, frame: Frame, positional: Sequence[Cell], named: Ma
         names = parameter_names(row.entity.__code__)
         pairs = zip(names, arguments, strict=True)
         arguments = [_answer(frame, row, n, cell) if n in row.predicates else cell for n, cell in pairs]
-    typed = frame.ask(row, arguments)
+    typed = sealed_tuples.ask(frame, row, arguments) if row.opens else frame.ask(row, arguments)
     instead = typed.instead or (row.on_cpu if frame.program.on_cpu else None)
     if instead is None:
         return frame.intrinsic(row, typed, arguments)
+    if row.check is not None:
+        frame.program.chosen.setdefault(row.check, set()).add(instead)
     for i, operand_type in typed.operands:
         arguments[i] = Cell(of_type(operand_type), frame.materialise(arguments[i], operand_type))
-    if row.opens:
-        arguments = [frame.opened(cell) for cell in arguments]
-    sealed_values = [*frame.sealed_values]
-    result = frame.run(instead, *arguments)
-    frame.sealed_values = sealed_values  # an entity seals its result alone
-    return result if row.seals is None else frame.sealed(result, row.seals)
+    return sealed_tuples.run(frame, row, instead, arguments)
 
 
 def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:

@@ -33,6 +33,7 @@ from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import functions
 from cuda_device.device.functions import Extern, Func, Kernel
 from cuda_device.device.hints import const_parameters
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
@@ -113,14 +114,15 @@ def infer_module(
     arguments: Sequence[Known],
     kernel: bool,
     target: SMSelector | None = sm90,
+    options: Options = DEFAULTS,
     interop: bool = False,
-    **options: Any,
+    **facts: Any,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and the names that it read.
 
-    The main function of an `interop` module has a prototype. The target of the host is None. For `options` see `Program`.
+    The main function of an `interop` module has a prototype. The target of the host is None. For `facts` see `Program`.
     """
-    program = Inference(target, **options)
+    program = Inference(target, options, **facts)
     main = program.specialise(source, tuple(arguments), CallContext())
     main.kernel, main.outermost = kernel, True
     program.infer(main)
@@ -142,6 +144,9 @@ def infer_module(
     if program.adopted or _has_narrow_or_wide(module):
         module.losses = precision.losses(module, program.adopted, program.given, program.checked)
     name_functions(module, set(program.symbols))
+    for check, chosen in program.chosen.items():
+        named = {spec.function.name: spec.source for spec in program.order if spec.function and spec.source in chosen}
+        check(module, named, options)
     return module, tuple(program.dependencies.values())
 
 
@@ -155,8 +160,8 @@ def _has_narrow_or_wide(module: Module) -> bool:
 class Inference(Program):
     """The inference of a whole program: its specialisations."""
 
-    def __init__(self, target: SMSelector | None, **options: Any) -> None:
-        super().__init__(target, **options)
+    def __init__(self, target: SMSelector | None, options: Options, **facts: Any) -> None:
+        super().__init__(target, options, **facts)
         self.row = row_of_entity
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}

@@ -29,7 +29,6 @@ from cuda_device.types.known import (
     Gaps,
     Identity,
     Known,
-    Sealed,
     Unset,
     bundle_of,
     constant,
@@ -221,13 +220,14 @@ class Program:
 
     What is only declared here is implemented in `engine.Inference`.
 
-    `target` is an `SMSelector`, and `policy` a `policies.Policy`, or None for Python's rules.
+    `target` is an `SMSelector`, and `policy` a `policies.Policy`, or None for Python's rules. For each check of a row, `chosen`
+    has the functions that are called in place of the entity.
     """
 
-    def __init__(
-        self, target: Any, checked: bool = False, on_cpu: bool = False, debug: bool = False, policy: Any = None
-    ) -> None:
-        self.target, self.checked, self.on_cpu, self.debug, self.policy = target, checked, on_cpu, debug, policy
+    def __init__(self, target: Any, options: Any, on_cpu: bool = False, policy: Any = None) -> None:
+        self.target, self.options, self.on_cpu, self.policy = target, options, on_cpu, policy
+        self.checked, self.debug = bool(options.checked), options.debug
+        self.chosen: dict[Callable[..., None], set[Callable[..., object]]] = {}
         self.wraps = policy is not None and policy.wraps
         self.adopted: set[Value] = set()
         """Parameters of blocks at which a constant Python number took the type of the value on another edge."""
@@ -293,6 +293,14 @@ class Frame:
     items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]] = _rule("sequences.items_of")
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]] = _rule("composites.method_of")
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]] = _rule("kinds.subarrays.made_of")
+    select: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell]], Cell]] = _rule("array_parts.select")
+    of_each: ClassVar[Callable[[Frame, Cell[Any], str], Cell]] = _rule("array_parts.of_each")
+    column: ClassVar[Callable[[Frame, Cell[Any], Type, int], Cell]] = _rule("array_parts.column")
+    transposed: ClassVar[Callable[[Frame, Cell[Any]], Cell]] = _rule("array_parts.transpose")
+    viewed: ClassVar[Callable[[Frame, Cell[Any], Cell], Cell]] = _rule("array_shapes.view")
+    reshaped: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell], Cell | None, Cell | None], Cell]] = _rule(
+        "array_shapes.reshape"
+    )
     as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]] = _rule("array_windows.as_type")
     constant_array: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("kinds.arrays.in_constant_memory")
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]] = _rule("kinds.structs.constant_of")
@@ -324,7 +332,7 @@ class Frame:
         self.writes = 0
         """The number of operations so far that may have changed memory."""
         self.sealed_values: list[Value] = []
-        """The sealed tuples that this block made, in their order, since it called a function that may have made some."""
+        """The tuples that this block sealed, in their order, since it called a function that may have sealed some."""
         self.passed_over: set[Value] = set()
         """Values read from places that are then used by reference. Their loads are dropped if nothing else uses them."""
         self.shorter: dict[Value, Value] = {}
@@ -363,23 +371,6 @@ class Frame:
         """Converts a list or named tuple to a tuple. Returns other values unchanged."""
         is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
         return self.tuple(self.fields(cell)) if is_tuple else cell
-
-    def sealed(self, cell: Cell, meaning: Sealed) -> Cell:
-        """A sealed tuple of the items of a tuple."""
-        sealed = self.bundle(meaning, self.fields(cell))
-        self.sealed_values += [sealed.value] if sealed.value is not None else []
-        return sealed
-
-    def opened(self, cell: Cell) -> Cell:
-        """Converts a sealed tuple to a tuple. Returns other values unchanged."""
-        return cell if cell.known.sealed is None else self.tuple(self.fields(cell))
-
-    def dated(self, known: Known, value: Value | None) -> Known:
-        """What is known of a value; if it is a sealed tuple, also how many this block has sealed since."""
-        if known.sealed is None or value not in self.sealed_values:
-            return known
-        newer = len(self.sealed_values) - 1 - self.sealed_values.index(value)
-        return replace(known, value=replace(known.sealed, newer=newer))
 
     def member(self, owner: Cell, name: str) -> Cell:
         """`x.name`."""
@@ -454,8 +445,11 @@ class Frame:
 
     def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
         """The types that a row of the device tables infers for arguments."""
-        known = [self.dated(cell.known, cell.value) for cell in arguments]
-        return row.infer([*known, constant(self.program.target)] if row.asks_target else known)
+        known = [cell.known for cell in arguments]
+        if row.asks_target or row.asks_options:
+            asked = [self.program.options] * row.asks_options + [self.program.target] * row.asks_target
+            known += map(constant, asked)
+        return row.infer(known)
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
         """A call of a row of the device tables. If it has a static result and no effects, no operation is written."""

@@ -19,11 +19,9 @@ from cuda_device.types.known import (
     Gaps,
     Identity,
     Known,
-    Sealed,
     State,
     Undefined,
     between,
-    bundle_of,
     known_as,
     objects,
     of_type,
@@ -134,7 +132,7 @@ def _join_same(a: Known, b: Known) -> Known | None:
         known = tuple(item for item in items if item is not None)
         return tuple_of(known) if len(known) == len(items) else None
     if isinstance(a.type, model.Bundle) or isinstance(b.type, model.Bundle):
-        return _join_bundles(_sealed_like(b, a), _sealed_like(a, b))
+        return _join_bundles(a, b)
     if isinstance(a.type, (model.Range, model.RangeIterator)) and type(a.type) is type(b.type):
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         number = join_numbers(a.type.item, b.type.item)
@@ -197,13 +195,9 @@ def _join_numbers(a: Known, b: Known, number: model.Number | None) -> Known | No
     return between(number, min(low, other_low), max(high, other_high), a.where)
 
 
-def _sealed_like(other: Known, known: Known) -> Known:
-    """A tuple that meets a sealed one, as a sealed tuple. Other values are unchanged."""
-    meets = isinstance(other.value, Sealed) and isinstance(known.type, model.Tuple)
-    return bundle_of(other.value, known.items) if meets else known
-
-
 def _join_bundles(a: Known, b: Known) -> Known | None:
+    for adopted in filter(None, (getattr(known.value, "adopted", None) for known in (a, b))):
+        a, b = adopted(a), adopted(b)  # sealed tuples
     if type(a.type) is not type(b.type) or a.value != b.value or len(a.items) != len(b.items):
         return None
     strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)

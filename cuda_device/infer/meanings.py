@@ -195,8 +195,6 @@ def use_of(known: Known) -> str:
     value = known.value
     if known.type == NONE:
         return "test for None with `is`"
-    if known.sealed is not None:
-        return known.sealed.use
     if isinstance(value, (NestedFunction, Method, Partial, FunctionType, BuiltinFunctionType, Raised)):
         return "raise it" if isinstance(value, Raised) else "call it"
     gives = isinstance(value, (Thing, Generator, DictView, ListIterator)) and value is not Thing.LIST

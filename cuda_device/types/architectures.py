@@ -104,12 +104,8 @@ def of_capability(major: int, minor: int) -> Architecture:
 
 
 def of_gpu(major: int, minor: int) -> Architecture:
-    """The architecture with all features of a GPU of this compute capability, for code that runs on no other: sm_90a for 9.0.
-
-    The portable one if there is no such variant. Raises `ValueError` if there is none.
-    """
-    portable = of_capability(major, minor)
-    own = f"sm_{major}{minor}a"
+    """Like `of_capability`, for code that runs on no other GPU: the variant with all its features (sm_90a), if there is one."""
+    portable, own = of_capability(major, minor), f"sm_{major}{minor}a"
     return parse(own) if own in ARCHITECTURES else portable
 
 

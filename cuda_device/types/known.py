@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from cuda_device.errors import NOWHERE, Location
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, number_of
 from cuda_device.types.layout import has_arrays, is_by_value, map_arrays, parts
@@ -59,22 +59,6 @@ class Gaps:
 
     strict = 0
     alone = False
-
-
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """The meaning of a bundle that is a sealed tuple: programs only pass it on, to the entities that open it.
-
-    Where control flow joins, a tuple that meets one is sealed, too. It prints as in error messages, and `use` is their help.
-    """
-
-    name: str
-    use: str
-    newer: int | None = field(default=None, compare=False)
-    """How many tuples the program has sealed since, where that is known."""
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class _Memo:
@@ -194,11 +178,6 @@ class Known(_Memo):
         if isinstance(self.type, model.Tuple):
             return tuple(item.python for item in self.items)
         return self.value
-
-    @property
-    def sealed(self) -> Sealed | None:
-        """The meaning of a sealed tuple; None for other values."""
-        return self.value if isinstance(self.value, Sealed) else None
 
     @property
     def nonneg(self) -> bool:

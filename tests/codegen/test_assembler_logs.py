@@ -8,7 +8,7 @@ from conftest import can_assemble
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assembler_logs, assemblers, cubin, elf, slow_code
-from cuda_device.codegen.gpu.assembler_logs import AssemblerNotes
+from cuda_device.codegen.gpu.elf import AssemblerNotes
 from cuda_device.codegen.gpu.peephole import avoid_faults
 from cuda_device.device.options import Options
 from cuda_device.types.architectures import parse
@@ -69,8 +69,10 @@ NOTES = {
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_logs(name):
     notes = assembler_logs.read([RECORDED[name]])
-    assert notes == NOTES[name] and AssemblerNotes.unpacked(notes.packed()) == notes
-    assert assembler_logs.read([]) == AssemblerNotes() == AssemblerNotes.unpacked(AssemblerNotes().packed())
+    assert notes == NOTES[name] and assembler_logs.unpacked(assembler_logs.packed(notes)) == notes
+    assert (
+        assembler_logs.read([]) == AssemblerNotes() == assembler_logs.unpacked(assembler_logs.packed(AssemblerNotes()))
+    )
 
 
 def told(notes, assembler="ptxas", symbols=("k",), registers=24, **options):

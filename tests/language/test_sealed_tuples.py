@@ -7,12 +7,12 @@ import cuda_device as device
 from cuda_device import CompileError, DeviceOnlyError, extend, float32, int32
 
 
-def started(values, x):
-    """The sums of values and x, which `finished` opens."""
-    raise DeviceOnlyError.of("started")
+def _started(values, x):
+    """The sums of values and x, which `_finished` opens."""
+    raise DeviceOnlyError.of("_started")
 
 
-def finished(count, *values):
+def _finished(count, *values):
     """The values of a sealed tuple that is not among the last `count`."""
     raise DeviceOnlyError.of("finished")
 
@@ -25,14 +25,14 @@ def of_both(_, first, *others):
     return sum(others, first)
 
 
-@extend.specialised(started, opens=True, seals=("a sum that is not finished", "write finished(0, x)"))
+@extend.specialised(_started, opens=True, seals=("a sum that is not finished", "write _finished(0, x)"))
 def _(values, x):
     return add
 
 
-@extend.specialised(finished, opens=True)
+@extend.specialised(_finished, opens=True)
 def _(count, *values):
-    newer = [value.sealed.newer for value in values if value.sealed is not None]
+    newer = [getattr(value.value, "newer", None) for value in values]
     if any(each is not None and each < count.value for each in newer):
         raise CompileError(f"it is among the last {count.value}", help="write 0")
     return of_both
@@ -41,7 +41,7 @@ def _(count, *values):
 @device.func
 def again(values, count):
     for i in range(count):
-        values = started(values, i)
+        values = _started(values, i)
     return values
 
 
@@ -49,11 +49,11 @@ def again(values, count):
 def sums(n: int32, out):
     x, y = (1.0, 2.0), (float32(3), 4)
     for i in range(n):
-        x = started(x, i)
+        x = _started(x, i)
     if n > 2:
-        y = started(y, 10)
+        y = _started(y, 10)
     pair = [x, again(y, n)]
-    for number, value in enumerate(finished(0, *pair)):
+    for number, value in enumerate(_finished(0, *pair)):
         out[number] = value
 
 
@@ -63,7 +63,7 @@ def test_tuples_that_meet_sealed_ones_are_sealed(stream, n, right):
 
 
 def other(values):
-    return finished(0, started(values, 3))
+    return _finished(0, _started(values, 3))
 
 
 WRONG = {
@@ -74,18 +74,18 @@ WRONG = {
     "len(x)": "a sum that is not finished has no length",
     "float32(x)": "float32 takes a number, not a sum that is not finished",
     "print(x)": "a sum that is not finished cannot be printed",
-    "finished(1, x)": "it is among the last 1",
-    "finished(2, x, started((1.0, 2.0), n))": "it is among the last 2",
+    "_finished(1, x)": "it is among the last 1",
+    "_finished(2, x, _started((1.0, 2.0), n))": "it is among the last 2",
 }
 RIGHT = [
-    "finished(0, x)",
-    "(started((1.0, 2.0), n), finished(1, x))",
-    "(other((1.0, 2.0)), finished(1, x))",  # the function may have sealed more
+    "_finished(0, x)",
+    "(_started((1.0, 2.0), n), _finished(1, x))",
+    "(other((1.0, 2.0)), _finished(1, x))",  # the function may have sealed more
 ]
 
 
 def using(expression):
-    source = f"def k(out, n: int32):\n    x = started((1.0, 2.0), n)\n    value = {expression}\n"
+    source = f"def k(out, n: int32):\n    x = _started((1.0, 2.0), n)\n    value = {expression}\n"
     return device.compile(source, device.ArrayType(float32, 1), int32, output="ptx", globals=globals())
 
 
@@ -94,9 +94,9 @@ def using(expression):
 def test_what_reads_one_is_refused(expression):
     with pytest.raises(CompileError) as raised:
         using(expression)
-    error, is_read = raised.value, "finished(" not in expression
+    error, is_read = raised.value, "_finished(" not in expression
     assert error.reason.startswith(WRONG[expression]) and error.location.line == 3
-    assert error.help == ("write finished(0, x)" if is_read else "write 0")
+    assert error.help == ("write _finished(0, x)" if is_read else "write 0")
 
 
 @pytest.mark.needs("generated")

@@ -13,30 +13,10 @@ import ast
 import re
 from collections.abc import Sequence
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.codegen.gpu.elf import AssemblerNotes
 
 _WARNINGS = r"(?mi)^.*?(?:\bwarning *: *|\binfo *: *(?=\(C\d+\)))(\S.*?) *$"
 _SPILLS = r"(\d+) bytes spill stores"
-
-
-@dataclass(frozen=True)
-class AssemblerNotes:
-    """What an assembler says about code: its warnings and advisories, and the bytes of registers that a thread spills."""
-
-    warnings: tuple[str, ...] = ()
-    spills: int = 0
-    on_purpose: bool = False
-    """Whether they are spilled only because `cubin` has limited the registers, so that more warps are resident."""
-
-    def packed(self) -> bytes:
-        """The notes as text without NUL, which is empty if there are none."""
-        notes = self.warnings, self.spills, self.on_purpose
-        return repr(notes).encode() if any(notes) else b""
-
-    @staticmethod
-    def unpacked(text: bytes) -> AssemblerNotes:
-        """The notes of such a text. Raises any exception for other text."""
-        return AssemblerNotes(*ast.literal_eval(text.decode())) if text else AssemblerNotes()
 
 
 def read(logs: Sequence[str]) -> AssemblerNotes:
@@ -49,3 +29,14 @@ def read(logs: Sequence[str]) -> AssemblerNotes:
 
 def _spills(log: str) -> int:
     return sum(map(int, re.findall(_SPILLS, log)))
+
+
+def packed(notes: AssemblerNotes) -> bytes:
+    """The notes as text without NUL, which is empty if there are none."""
+    fields = notes.warnings, notes.spills, notes.on_purpose
+    return repr(fields).encode() if any(fields) else b""
+
+
+def unpacked(text: bytes) -> AssemblerNotes:
+    """The notes of such a text. Raises any exception for other text."""
+    return AssemblerNotes(*ast.literal_eval(text.decode())) if text else AssemblerNotes()

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 
 from cuda_device.cache.entries import Kept
 from cuda_device.codegen.gpu import assembler_logs, elf, ptx_versions
-from cuda_device.codegen.gpu.assembler_logs import AssemblerNotes
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,
@@ -277,12 +276,12 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
     if cubin.assembler not in (identity.partition(" ")[0] for identity in key[0].split(", ")):
         return None  # the key does not have the version of this assembler, which was tried because others are too old
-    return b"\0".join((cubin.assembler.encode(), cubin.notes.packed(), cubin.code))
+    return b"\0".join((cubin.assembler.encode(), assembler_logs.packed(cubin.notes), cubin.code))
 
 
 def _unpack(data: bytes) -> Cubin:
     assembler, notes, code = data.split(b"\0", 2)
-    return Cubin(code, assembler.decode(), AssemblerNotes.unpacked(notes))
+    return Cubin(code, assembler.decode(), assembler_logs.unpacked(notes))
 
 
 KEPT = Kept(_key, _pack, _unpack)

@@ -14,7 +14,6 @@ import functools
 import struct
 from collections.abc import Iterator
 
-from cuda_device.codegen.gpu.assembler_logs import AssemblerNotes
 from cuda_device.lazy_dataclasses import dataclass
 
 _SYMBOL_TABLE = 2
@@ -29,6 +28,16 @@ _FUNCTION, _GLOBAL = 2, 1
 
 UNBOUNDED = 2**32 - 1
 """The stack size of a kernel without a bound, such as one with recursion."""
+
+
+@dataclass(frozen=True)
+class AssemblerNotes:
+    """What an assembler says about code: its warnings and advisories, and the bytes of registers that a thread spills."""
+
+    warnings: tuple[str, ...] = ()
+    spills: int = 0
+    on_purpose: bool = False
+    """Whether they are spilled only because `cubin` has limited the registers, so that more warps are resident."""
 
 
 @dataclass(frozen=True)

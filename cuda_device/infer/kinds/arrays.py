@@ -23,19 +23,9 @@ from cuda_device.types.vector_classes import host_class_of
 
 if TYPE_CHECKING:
     from cuda_device.device import memory
-    from cuda_device.infer import array_parts, array_shapes, composites, indexing, references
+    from cuda_device.infer import composites, indexing, references
 else:
-    import_lazily(
-        globals(),
-        "cuda_device.infer",
-        "array_parts",
-        "array_shapes",
-        "composites",
-        "conditions",
-        "indexing",
-        "references",
-    )
-    import_lazily(globals(), "cuda_device.library", "prelude")
+    import_lazily(globals(), "cuda_device.infer", "composites", "indexing", "references")
     import_lazily(globals(), "cuda_device.device", "memory")
 
 
@@ -79,7 +69,7 @@ def _astype(frame: Frame, owner: Cell[model.Array], dtype: Cell, *, copy: Cell |
 
 
 def _view(frame: Frame, owner: Cell[model.Array], dtype: Cell) -> Cell:
-    return array_shapes.view(frame, owner, dtype)
+    return frame.viewed(owner, dtype)
 
 
 def _reshape(
@@ -90,7 +80,7 @@ def _reshape(
     shape: Cell | None = None,
     copy: Cell | None = None,
 ) -> Cell:
-    return array_shapes.reshape(frame, owner, lengths, shape, copy)
+    return frame.reshaped(owner, lengths, shape, copy)
 
 
 # Other shapes
@@ -110,9 +100,9 @@ def _getitem(frame: Frame, _: Op, owner: Cell[model.Array], index: Cell) -> Cell
     assert owner.value is not None
     parts = indexing.parts_of(frame, index)
     if len(parts) == 1 and isinstance(parts[0].known.value, str):
-        return array_parts.of_each(frame, owner, str(parts[0].known.value))
+        return frame.of_each(owner, str(parts[0].known.value))
     if _is_partial(array, parts):
-        return array_parts.select(frame, owner, parts)
+        return frame.select(owner, parts)
     is_number = isinstance(array.dtype, model.Number)
     if not is_number and references.are_referred_to(frame, array.dtype):
         return references.element(frame, owner, indexing.values_of(frame, parts))
@@ -221,10 +211,10 @@ def _attribute(frame: Frame, _: Op, cell: Cell[model.Array], name: str) -> Cell 
             size = product(frame, extents(frame, cell))
             return frame.operate("*", size, Cell(constant(size_of(array.dtype))))
         case "T":
-            return array_parts.transpose(frame, cell)
+            return frame.transposed(cell)
         case "real" | "imag" if isinstance(array.dtype, model.Number) and array.dtype.is_complex:
             part = array.dtype.part
-            return array_parts.column(frame, cell, part, 0 if name == "real" else size_of(part))
+            return frame.column(cell, part, 0 if name == "real" else size_of(part))
         case "real" if isinstance(array.dtype, model.Number):
             return cell
         case _ if name in METHODS:

@@ -133,8 +133,8 @@ def check_reduction(op: Known, element: Any) -> str:
 
 
 _IN_PTX = {
-    model.INT32: "s32", model.UINT32: "u32", model.INT64: "s64", model.UINT64: "u64", model.FLOAT16: "f16", model.BFLOAT16: "bf16",
-    model.FLOAT32: "f32",
+    model.INT32: "s32", model.UINT32: "u32", model.INT64: "s64", model.UINT64: "u64", model.FLOAT16: "f16",
+    model.BFLOAT16: "bf16", model.FLOAT32: "f32",
 }  # fmt: skip
 _INTEGERS, _HALVES = tuple(_IN_PTX)[:4], (model.FLOAT16, model.BFLOAT16)
 _REDUCTIONS = {

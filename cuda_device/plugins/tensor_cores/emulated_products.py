@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import block_dim, float16, float32, int32, lane_id, local_array, shfl_sync, thread_idx, uint32
-from cuda_device.extend import dataclass, layout, model
+from cuda_device.extend import await_copies, begin_copy, commit_copies, dataclass, end_copy, layout, model
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
+KIND = "wgmma"
+"""The name of products for the race detector."""
 
 
 @dataclass(frozen=True)
-class Product:
+class WarpgroupProduct:
     """The types of a call of `wgmma`, which determine its instructions."""
 
     a: Tile | None
@@ -49,7 +51,7 @@ class Product:
 
 
 @functools.cache
-def emulated(product: Product) -> Callable[..., Any]:
+def emulated(product: WarpgroupProduct) -> Callable[..., Any]:
     """Returns the device function for the operands of the instructions: the accumulators, if there are any, a, b, accumulate."""
     multiply, count, elements = _multiplier(product), product.registers, product.columns // 2
     accumulate, is_half = product.accumulate, product.result == model.FLOAT16
@@ -85,7 +87,7 @@ def emulated(product: Product) -> Callable[..., Any]:
     return start if product.starts else go_on
 
 
-def _multiplier(product: Product) -> Callable[[Any, Any], None]:
+def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
     """Returns the device function that adds products to the accumulators of a thread: two rows, two columns of every eight."""
     depth, columns, right = product.depth, product.columns, _reader(product.b)
     in_registers = product.a is None
@@ -99,6 +101,7 @@ def _multiplier(product: Product) -> Callable[[Any, Any], None]:
         else:
             a = operands[0]
         b, first = operands[-1], lane_id % 4 * 2
+        _begin(None if in_registers else a, b)
         for k in range(depth):
             x, y = left(a, k)
             for j in range(columns // 8):
@@ -106,15 +109,31 @@ def _multiplier(product: Product) -> Callable[[Any, Any], None]:
                     z = right(b, 8 * j + first + e, k)
                     sums[4 * j + e] += x * z
                     sums[4 * j + 2 + e] += y * z
+        end_copy()
+        commit_copies(KIND)
         meet()
 
     return multiply
 
 
+def _begin(a: Any, b: Any) -> None:
+    """The product starts, for the race detector: the first thread of the warpgroup reads the tiles, `a` unless it is None."""
+    if _thread() != 0:
+        begin_copy(KIND, proxy=True, reads=())
+    elif a is None:
+        begin_copy(KIND, proxy=True, reads=(b,))
+    else:
+        begin_copy(KIND, proxy=True, reads=(a, b))
+
+
+def _thread() -> Any:
+    """The number of the thread in its warpgroup."""
+    return (thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)) % 128
+
+
 def _warp_row() -> Any:
     """The first row of this thread in the 64 rows of its warpgroup; the other is eight rows further."""
-    thread = thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)
-    return thread // 32 % 4 * 16 + lane_id // 4
+    return _thread() // 32 * 16 + lane_id // 4
 
 
 def _reader(tile: Tile) -> Callable[[Any, Any, Any], Any]:
@@ -153,7 +172,7 @@ def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
     return left
 
 
-def _from_registers(product: Product) -> Callable[[Any, Any], Any]:
+def _from_registers(product: WarpgroupProduct) -> Callable[[Any, Any], Any]:
     """Returns the device function that reads two elements of A, of which each lane of four has some in its registers."""
     element = product.b.element
     each, convert = 4 // layout.size_of(element), _operand(element)
@@ -176,3 +195,4 @@ def meet() -> None:
 
 def awaited(pending: Any) -> None:
     """The products but the last `pending` are complete."""
+    await_copies(KIND, pending)

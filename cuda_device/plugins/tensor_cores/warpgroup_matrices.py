@@ -16,7 +16,7 @@ from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm90a, uint32
 from cuda_device.extend import Known, constant_of, layout, model, specialised
-from cuda_device.plugins.tensor_cores.emulated_products import Product, awaited, emulated
+from cuda_device.plugins.tensor_cores.emulated_products import WarpgroupProduct, awaited, emulated
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, tile_of
 
 
@@ -75,12 +75,16 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     if not is_constant and not model.is_index(accumulate.type):
         raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
     starts = isinstance(acc.type, model.NoneType)
-    return _product(Product(left, right, result, starts, bool(accumulate.value) if is_constant else None))
+    return _product(WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None))
+
+
+def _is_in_flight(known: Known) -> bool:
+    return hasattr(known.value, "newer")
 
 
 def _operand(known: Known, name: str) -> Tile:
     """The tile that an operand is. Raises `CompileError` if the hardware cannot read it."""
-    if known.sealed is not None:
+    if _is_in_flight(known):
         raise CompileError(f"{name} is an accumulator that `wgmma` may still be writing", help=_IN_FLIGHT[1])
     tile = tile_of(known, "wgmma")
     if not tile.pattern:
@@ -157,7 +161,7 @@ def _result(acc: Known, b: Tile) -> model.Number:
 
 
 @functools.cache
-def _product(product: Product) -> Callable[..., Any]:
+def _product(product: WarpgroupProduct) -> Callable[..., Any]:
     """Returns the device function that starts a product."""
     text, host, in_registers = _instructions(product), emulated(product), product.a is None
     constant, results = product.accumulate is not None, (_CLASSES[product.result],) * product.registers
@@ -177,7 +181,7 @@ def _product(product: Product) -> Callable[..., Any]:
 # The instructions
 
 
-def _instructions(product: Product) -> str:
+def _instructions(product: WarpgroupProduct) -> str:
     """The PTX of a product: a descriptor for each tile, then one instruction for each 32 bytes of depth, and the commit.
 
     `$0`, … are the accumulators, then the registers of A or the address of its tile, the address of B's tile, and `accumulate`.
@@ -211,7 +215,7 @@ def _registers(first: int, count: int) -> str:
     return "{" + ", ".join(f"${i}" for i in range(first, first + count)) + "}"
 
 
-def _modifiers(product: Product) -> list[str]:
+def _modifiers(product: WarpgroupProduct) -> list[str]:
     """The last operands: no sign is changed, and which matrices are transposed."""
     if product.result == model.INT32:
         return []
@@ -252,14 +256,14 @@ def _(pending: Known, *accs: Known) -> Callable[..., Any]:
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 8:
         raise CompileError(f"pending is {pending}, not an int from 0 to 7", help="write wgmma_wait(0, acc)")
     for acc in accs:
-        newer = None if acc.sealed is None else acc.sealed.newer
+        newer = getattr(acc.value, "newer", None)
         if newer is not None and newer < count:
             last = "the last product" if count == 1 else f"one of the last {count} products"
             raise CompileError(
                 f"this is the accumulator of {last}, for which wgmma_wait({count}) does not wait",
                 help=f"write wgmma_wait({newer}, …)",
             )
-        if not isinstance(acc.type, model.Tuple) and acc.sealed is None:
+        if not isinstance(acc.type, model.Tuple) and not _is_in_flight(acc):
             raise CompileError(f"wgmma_wait takes accumulators, not {acc}", help="name what wgmma has returned")
     return _wait(count, tuple(len(acc.items) for acc in accs))
 

@@ -624,9 +624,10 @@ def launch(
     api = bindings()
     if cluster != (1, 1, 1) or dependent:
         ids = api.CUlaunchAttributeID
-        attributes = [struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative)]
+        attributes = []
         if cluster != (1, 1, 1):
             attributes.append(struct.pack("=I4x3I52x", ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, *cluster))
+        attributes.append(struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative))
         if dependent:
             serial = ids.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
             attributes.append(struct.pack("=I4xI60x", serial, True))

@@ -120,10 +120,7 @@ class Compiled:
 
     @property
     def spills(self) -> int | None:
-        """The bytes that a thread stores in local memory for lack of registers, according to the assembler (its spill stores).
-
-        Each instruction counts once. None unless the output is a cubin.
-        """
+        """The bytes of registers that a thread spills to local memory (spill stores); None unless the output is a cubin."""
         return self.record.spills if self.output == "cubin" else None
 
     @property

@@ -81,13 +81,17 @@ def through(source, target, coords, out, shape: ConstExpr, swizzle: ConstExpr, o
 
 def numbers(shape, dtype):
     """Numbers of both signs that all types have."""
-    return (np.arange(np.prod(shape)).reshape(shape) * 7 % 31 - (15 if np.dtype(dtype).kind != "u" else 0)).astype(dtype)
+    return (np.arange(np.prod(shape)).reshape(shape) * 7 % 31 - (15 if np.dtype(dtype).kind != "u" else 0)).astype(
+        dtype
+    )
 
 
 def run(stream, dtype, shape, box, coords, *, swizzle=0, fill="zeros", op="store", tile=None):
     """The box, and the array after the store. NumPy's are the second of each pair."""
     x, y, tile = numbers(shape, dtype), numbers(shape[::-1], dtype).reshape(shape), tile or box
-    rows, width = (tile[-2], tile[-1] * tile[0]) if len(tile) == 3 and swizzle else (np.prod(tile[:-1], dtype=int), tile[-1])
+    rows, width = (
+        (tile[-2], tile[-1] * tile[0]) if len(tile) == 3 and swizzle else (np.prod(tile[:-1], dtype=int), tile[-1])
+    )
     source, target, out = stream.array(x), stream.array(y), stream.empty((rows, width), dtype)
     maps = [TensorMap.of(array, box, swizzle=swizzle, fill=fill) for array in (source, target)]
     coords = tuple(map(int, coords))
@@ -127,8 +131,8 @@ def test_what_is_outside_is_filled_and_not_written(copies, coords, fill):
 
 
 TYPES = [
-    device.uint8, device.int8, device.float8e4m3, device.float8e5m2, device.uint16, device.int16, float16, bfloat16, device.uint32,
-    int32, float32, device.uint64, device.int64, device.float64,
+    device.uint8, device.int8, device.float8e4m3, device.float8e5m2, device.uint16, device.int16, float16, bfloat16,
+    device.uint32, int32, float32, device.uint64, device.int64, device.float64,
 ]  # fmt: skip
 
 
@@ -164,8 +168,8 @@ def test_panels(copies):
 
 REDUCTIONS = {
     "add": [int32, device.uint32, device.uint64, float16, bfloat16, float32],
-    **dict.fromkeys(["min", "max"], [int32, device.uint32, device.int64, device.uint64, float16, bfloat16]),
-    **dict.fromkeys(["and", "or", "xor"], [int32, device.uint32, device.int64, device.uint64]),
+    **dict.fromkeys(["min", "max"], (int32, device.uint32, device.int64, device.uint64, float16, bfloat16)),
+    **dict.fromkeys(["and", "or", "xor"], (int32, device.uint32, device.int64, device.uint64)),
 }
 
 
@@ -294,7 +298,15 @@ def test_instructions(target):
     floats = device.ArrayType(float32, 2)
     map, coords = types(float32, (2, 4, 16)), tuple[int, int, int]
     kernels = {op: (through, map, map, coords, floats, (2, 4, 16), 0, op) for op in ("store", "max", "add")}
-    kernels["max"] = (through, *[types(float16, (2, 4, 16))] * 2, coords, device.ArrayType(float16, 2), (2, 4, 16), 0, "max")
+    kernels["max"] = (
+        through,
+        *[types(float16, (2, 4, 16))] * 2,
+        coords,
+        device.ArrayType(float16, 2),
+        (2, 4, 16),
+        0,
+        "max",
+    )
     texts = {}
     for op, arguments in kernels.items():
         texts[op] = device.compile(*arguments, target=target, output="ptx").code
@@ -360,11 +372,17 @@ def test_what_needs_sm_90(name, use):
 
 
 WRONG = {
-    "tma_load takes a TensorMap, not array<float32, 2, C>": lambda map, tile, bar, n, array: tma_load(tile, array, (n, 0), bar),
-    "needs a coordinate for each of the 2 axes of the map, not 1": lambda map, tile, bar, n, array: tma_store(map, n, tile),
+    "tma_load takes a TensorMap, not array<float32, 2, C>": lambda map, tile, bar, n, array: tma_load(
+        tile, array, (n, 0), bar
+    ),
+    "needs a coordinate for each of the 2 axes of the map, not 1": lambda map, tile, bar, n, array: tma_store(
+        map, n, tile
+    ),
     "the coordinates of tma_store are integers": lambda map, tile, bar, n, array: tma_store(map, (n, 1.5), tile),
     "the tile has int32 and the map float32": lambda map, tile, bar, n, array: tma_store(map, (n, 0), tile.view(int32)),
-    "the tile has 64 elements, and a box of the map 8 x 16": lambda map, tile, bar, n, array: tma_store(map, (n, 0), tile[:4]),
+    "the tile has 64 elements, and a box of the map 8 x 16": lambda map, tile, bar, n, array: tma_store(
+        map, (n, 0), tile[:4]
+    ),
     "a tile in shared memory of constant shape, not array<float32, 2, C>": lambda map, tile, bar, n, array: tma_store(
         map, (n, 0), array
     ),
@@ -373,13 +391,17 @@ WRONG = {
     "the pattern of the tile is 64 bytes, and that of the map none": lambda map, tile, bar, n, array: tma_store(
         map, (n, 0), swizzled(tile, 64)
     ),
-    "completes its bytes on an MBarrier, not array": lambda map, tile, bar, n, array: tma_load(tile, map, (n, 0), array),
+    "completes its bytes on an MBarrier, not array": lambda map, tile, bar, n, array: tma_load(
+        tile, map, (n, 0), array
+    ),
     "the shared memory of the block": lambda map, tile, bar, n, array: tma_load(
         tile, map, (n, 0), device.cluster_shared(bar, 1)
     ),
     "multicast is a mask of the blocks": lambda map, tile, bar, n, array: tma_load(tile, map, (n, 0), bar, 1.5),
     "op='mul' is not a reduction": lambda map, tile, bar, n, array: tma_reduce(map, (n, 0), tile, "mul"),
-    "the hardware has no reduction 'max' of float32": lambda map, tile, bar, n, array: tma_reduce(map, (n, 0), tile, "max"),
+    "the hardware has no reduction 'max' of float32": lambda map, tile, bar, n, array: tma_reduce(
+        map, (n, 0), tile, "max"
+    ),
 }
 
 
@@ -396,11 +418,15 @@ def test_the_pattern_of_the_map_is_that_of_the_tile():
         tile = swizzled(shared_array((8, 16), float32), 64)
         tma_store(map, (0, 0), tile.T if map.fill == "nan" else tile)
 
-    with pytest.raises(CompileError, match="the pattern of the tile is 64 bytes, and that of the map 128 bytes") as raised:
+    with pytest.raises(
+        CompileError, match="the pattern of the tile is 64 bytes, and that of the map 128 bytes"
+    ) as raised:
         device.compile(k, types(float32, (4, 32), swizzle=128))
     assert "give swizzled(tile, 128), or make the map with swizzle=64" in raised.value.help
     device.compile(k, types(float32, (8, 16), swizzle=64))
-    with pytest.raises(CompileError, match="takes a contiguous tile, not a tile of 16 x 8 float32, swizzled by 64 bytes, tr"):
+    with pytest.raises(
+        CompileError, match="takes a contiguous tile, not a tile of 16 x 8 float32, swizzled by 64 bytes, tr"
+    ):
         device.compile(k, types(float32, (8, 16), swizzle=64, fill="nan"))
 
 

@@ -1,0 +1,39 @@
+"""Asynchronous copies under the race detector: right programs give no report, and each mistake gives one with both lines.
+
+The programs of copies_in_flight.txt take maps `x` and `map` of two arrays, the second of which is `y`, and a `mistake`: "" where
+the program is right. For each mistake they say which two statements the report names, and a part of its help.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_helpers import programs_in
+from race_reports import has_report
+
+import cuda_device as device
+
+NAMES = {name: getattr(device, name) for name in ("ConstExpr", "MBarrier", "int32", "lane_id", "thread_idx")}
+HEAD = "@device.kernel\ndef k(x, map, y, mistake: ConstExpr[str]):"
+PROGRAMS = programs_in(Path(__file__).with_name("copies_in_flight.txt"), HEAD, **NAMES)
+MISTAKES = [(program, mistake) for program in PROGRAMS for mistake in program.fields["mistakes"]]
+
+
+def run(program, mistake, stream=None):
+    x, y = np.arange(1024, dtype=np.int32).reshape(32, 32), np.arange(512, dtype=np.int32).reshape(16, 32)
+    maps = device.TensorMap.of(x, (4, 32)), device.TensorMap.of(y, (2, 32))
+    sizes = {"grid": 1, "block": 64} | {name: value for name, value in program.fields.items() if name != "mistakes"}
+    device.launch(program.function, *maps, y, mistake, stream=stream or device.cpu_stream(races=True), **sizes)
+    return y
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_right_program_gives_no_report(program):
+    assert np.array_equal(run(program, ""), run(program, "", device.cpu_stream()))
+
+
+@pytest.mark.parametrize("program, mistake", MISTAKES, ids=lambda each: each if isinstance(each, str) else each.name)
+def test_a_mistake_is_reported_with_both_lines(program, mistake):
+    with pytest.raises(device.KernelError) as caught:
+        run(program, mistake)
+    assert has_report(caught.value, *program.fields["mistakes"][mistake]), caught.value
