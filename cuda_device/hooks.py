@@ -61,10 +61,6 @@ LIBRARIES = (
     "plugins.numba.compat",
     "plugins.numba.device_functions",
     "plugins.numba.xoroshiro",
-    "plugins.tensor_cores.bulk_copies",
-    "plugins.tensor_cores.mbarriers",
-    "plugins.tensor_cores.swizzling",
-    "plugins.tiles",
     "plugins.tensor_cores.box_copies",
     "plugins.tensor_cores.bulk_copies",
     "plugins.tensor_cores.dependent_launches",
@@ -78,10 +74,11 @@ LIBRARIES = (
     "plugins.tensor_cores.tma",
     "plugins.tensor_cores.warp_matrices",
     "plugins.tensor_cores.warpgroup_matrices",
+    "plugins.tiles",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_cores.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_cores.", "plugins.tiles")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {

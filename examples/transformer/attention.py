@@ -41,6 +41,10 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
         sums = tiles.own_rows(weights, 0, lambda x, y: x + y)
         return tiles.fragments(weights, dtype), most, factors, sums
 
+    def seen(row, column, tokens):
+        """Whether the query in a row sees the key in a column."""
+        return column < tokens and (column <= row or not causal)
+
     @device.kernel(max_threads=384, min_blocks=1, fastmath=True)
     def kernel(map_q, map_k, map_v, out, tokens: int32, queries_of_key: int32):
         q = device.shared_array(Q.stages(1), Q.dtype)
@@ -83,14 +87,12 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
             scores = tiles.wait(0, scores)
             if own == 0:
                 keys.release(0)
-            last = (blocks - 1) * columns
-            masked = []
-            for i in range(len(scores)):
-                column = last + tiles.column_of(i)
-                row = first_row + half * 64 + tiles.row_of(i // 2 % 2)
-                seen = column < tokens and (column <= row or not causal)
-                masked.append(scores[i] if seen else LOWEST)
-            p, most, _, sums = softmax(tuple(masked), (LOWEST, LOWEST))
+            last, row = (blocks - 1) * columns, first_row + half * 64
+            scores = tuple(
+                x if seen(row + tiles.row_of(i // 2 % 2), last + tiles.column_of(i), tokens) else LOWEST
+                for i, x in enumerate(scores)
+            )
+            p, most, _, sums = softmax(scores, (LOWEST, LOWEST))
             acc = tiles.zeros(head)
             for i in range(1, blocks):
                 stage, previous = keys.wait(i), values.wait(i - 1)
