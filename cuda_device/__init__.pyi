@@ -173,6 +173,10 @@ from cuda_device.plugins.random import philox4x64 as philox4x64
 from cuda_device.plugins.saved import LoadedKernel as LoadedKernel
 from cuda_device.plugins.saved import load as load
 from cuda_device.plugins.saved.folders import build as build
+from cuda_device.plugins.tensor_cores.async_copies import cp_async as cp_async
+from cuda_device.plugins.tensor_cores.async_copies import cp_async_arrive as cp_async_arrive
+from cuda_device.plugins.tensor_cores.async_copies import cp_async_commit as cp_async_commit
+from cuda_device.plugins.tensor_cores.async_copies import cp_async_wait as cp_async_wait
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_commit as bulk_commit
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_load as bulk_load
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_reduce as bulk_reduce
@@ -180,6 +184,7 @@ from cuda_device.plugins.tensor_cores.bulk_copies import bulk_store as bulk_stor
 from cuda_device.plugins.tensor_cores.bulk_copies import bulk_wait as bulk_wait
 from cuda_device.plugins.tensor_cores.dependent_launches import launch_dependents as launch_dependents
 from cuda_device.plugins.tensor_cores.dependent_launches import wait_dependencies as wait_dependencies
+from cuda_device.plugins.tensor_cores.elections import elect_one as elect_one
 from cuda_device.plugins.tensor_cores.fragments import fragment_place as fragment_place
 from cuda_device.plugins.tensor_cores.matrix_moves import ldmatrix as ldmatrix
 from cuda_device.plugins.tensor_cores.matrix_moves import movmatrix as movmatrix
@@ -190,6 +195,7 @@ from cuda_device.plugins.tensor_cores.mbarriers import fence_proxy_async as fenc
 from cuda_device.plugins.tensor_cores.packed_elements import pack as pack
 from cuda_device.plugins.tensor_cores.packed_elements import to_tf32 as to_tf32
 from cuda_device.plugins.tensor_cores.packed_elements import unpack as unpack
+from cuda_device.plugins.tensor_cores.reductions import red_add as red_add
 from cuda_device.plugins.tensor_cores.registers import set_max_registers as set_max_registers
 from cuda_device.plugins.tensor_cores.swizzling import rows as rows
 from cuda_device.plugins.tensor_cores.swizzling import swizzled as swizzled

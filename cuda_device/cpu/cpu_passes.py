@@ -177,6 +177,14 @@ def inline_suspending(module: Module) -> Module:
     return inline(module, {f.name for f in module.functions if Effect.SUSPENDS in f.effects})
 
 
+def inline_traced(module: Module) -> Module:
+    """Inlines those of our own functions that have events for the race detector, whose place then is the user's call."""
+    dominance.propagate(module, Effect.WRITES)
+    kept = dominance.in_recursion(module)
+    traced = {f.name for f in module.functions if f.location.is_ours and Effect.WRITES in f.effects}
+    return inline(module, traced - kept)
+
+
 def inline_loops(module: Module) -> Module:
     """The module with those functions gone that contain loops and that the kernel alone calls, once.
 

@@ -35,7 +35,7 @@ def _inlined(work: Work) -> Module:
     if options.checked:
         module = cpu_passes.guard_stack(module)
     if "races" in asked:
-        module = traces.add_events(module, options.launch_facts)
+        module = cpu_passes.inline_traced(traces.add_events(module, options.launch_facts))
     module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, "permuted" in asked))
     module = cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
     return traces.drop_waits(uniform.drop_ordered_reads(module)) if "races" in asked else module

@@ -87,6 +87,11 @@ class MemoryAccess:
         return "" if self.stamp.copy is None else self.stamp.copy.start.kind
 
     @property
+    def what(self) -> str:
+        """What a message calls the copy."""
+        return "product" if self.kind == "wgmma" else "copy"
+
+    @property
     def statement(self) -> TracePoint:
         """The place in the program of the statement that makes it, or begins the copy that does."""
         return self.point if self.stamp.copy is None else self.stamp.copy.start
@@ -384,7 +389,7 @@ class RaceDetector:
     def _line(self, access: MemoryAccess) -> str:
         """Who accesses the memory, and where."""
         block, thread = self._indices(access.stamp)
-        location, what = access.statement.location, "product" if access.kind == "wgmma" else "copy"
+        location, what = access.statement.location, access.what
         if access.stamp.copy is None:
             return f"  thread {thread} of block {block} {_verb(access)} at {location}"
         return f"  the {what} that thread {thread} of block {block} started at {location} {_verb(access)}"
@@ -495,13 +500,14 @@ def _line(access: MemoryAccess) -> tuple[str, int]:
     return access.statement.location.file, access.statement.location.line
 
 
-_UNFENCED = "the copy may read what was there before the store, without fence_proxy_async by the thread that stores"
+_UNFENCED = "without fence_proxy_async by the thread that stores, the copy may read what was there before the store"
 _WAITS = {
     "cp_async": "cp_async_commit() and cp_async_wait()",
     "bulk": "bulk_commit() and bulk_wait()",
     "wgmma": "wgmma_wait(…)",
 }
 """How the thread that has started copies waits for them, by their kinds."""
+_STARTS = {"wgmma": "warpgroup"}
 _BARRIER_WAIT = "wait(parity) of the barrier whose bytes it completes"
 """How threads wait for copies of other kinds."""
 
@@ -518,11 +524,14 @@ def copy_remedy(race: Race) -> str:
     if access.kind == "bulk" and race.is_in_shared_memory:
         wait = _BARRIER_WAIT if access.writes else "bulk_commit() and bulk_wait(read=True)"
     if len(copies) > 1:
-        return f"wait for the first copy before the second one starts: {wait}"
+        return f"wait for the first {access.what} before the second {copies[1].what} starts: {wait}"
     if race.first.stamp.thread == race.second.stamp.thread:
-        return f"wait for the copy before the access: {wait}"
-    then = " in the thread that starts it, then a barrier" if wait != _BARRIER_WAIT else ""
-    return f"wait for the copy before the access: {wait}{then}; if the access is to come first, put a barrier before the copy"
+        return f"wait for the {access.what} before the access: {wait}"
+    who = (
+        "" if wait == _BARRIER_WAIT else f" in the {_STARTS.get(access.kind, 'thread')} that starts it, then a barrier"
+    )
+    first = f"if the access is to come first, put a barrier before the {access.what}"
+    return f"wait for the {access.what} before the access: {wait}{who}; {first}"
 
 
 def _remedy(race: Race, points: Iterable[TracePoint]) -> str:

@@ -28,6 +28,7 @@ from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart,
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
+from cuda_device.library import NAMES
 from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined, Unset, part, state_of
 from cuda_device.types.model import Bundle, Tuple
 
@@ -206,7 +207,8 @@ def _load_of_host(frame: Frame, name: str) -> Cell:
         value = cell.cell_contents
     except ValueError:
         raise _no_value(name) from None
-    frame.program.depend(cell, name, value)
+    if function.__module__ not in NAMES:  # functions of the library are made for what the compiler knows, and never change
+        frame.program.depend(cell, name, value)
     return frame.literal(value)
 
 

@@ -205,7 +205,7 @@ class Inference(Program):
         captured: Mapping[Origin, Cell],
     ) -> Cell:
         """Calls a function with bound arguments. `captured` are the values that a closed function captured."""
-        if not source.__module__.startswith("cuda_device.library."):
+        if not str(source.__module__).startswith("cuda_device.library."):
             frame.sealed_values.clear()
         types = const_parameters(source)
         constants = {*types, *([POSITION] if variant.reading else [])}

@@ -42,6 +42,7 @@ ptxas         .     0 bytes stack frame, 4 bytes spill stores, 4 bytes spill loa
     "driver": """\
 info    : 0 bytes gmem
 warning : Stack size for entry function 'k' cannot be statically determined
+info    : (C7519) warpgroup.arrive is injected in around line 9 by compiler to allow use of registers in GMMA in function 'k'
 info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ill formed pipeline stage
 """,
 }
@@ -60,6 +61,7 @@ NOTES = {
     "driver": AssemblerNotes(
         (
             "Stack size for entry function 'k' cannot be statically determined",
+            "(C7519) warpgroup.arrive is injected in around line 9 by compiler to allow use of registers in GMMA in function 'k'",
             "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ill formed pipeline stage",
         )
     ),
@@ -212,6 +214,30 @@ def test_a_request_that_is_ignored_is_told(monkeypatch):
         monkeypatch.setenv(cubin.VARIABLE, "ptxas")
         with pytest.warns(device.PerformanceWarning, match="C7508"):
             device.compile(asking(), FLOATS, target="sm_90a")
+
+
+PRODUCT = (
+    "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {$0,$1,$2,$3}, $4, $4, 0, 1, 1, 0, 0;\n"
+    "wgmma.commit_group.sync.aligned;"
+)
+
+
+@pytest.mark.parametrize("name", ASSEMBLERS)
+def test_a_wait_that_the_assembler_adds_is_told(monkeypatch, name):
+    """The accumulators are read before the program waits for the products."""
+    monkeypatch.setenv(cubin.VARIABLE, name)
+
+    @device.kernel
+    def hasty(x, n):
+        for i in range(n):
+            x[i] = device.ptx(PRODUCT, device.uint64(i), result=(device.float32,) * 4)[0]
+        device.ptx("wgmma.wait_group.sync.aligned 0;")
+
+    with pytest.warns(
+        device.PerformanceWarning, match=rf"^{name} says of hasty: .C7517. w\w+.wait\w* is injected"
+    ) as caught:
+        assert len(device.compile(hasty, FLOATS, device.int32, target="sm_90a").warnings) == len(caught) == 1
+    assert "help: wait for the products before their accumulators are read" in str(caught[0].message)
 
 
 @pytest.mark.parametrize("instruction", ["setmaxnreg.dec.sync.aligned.u32 24", "wgmma.fence.sync.aligned"])

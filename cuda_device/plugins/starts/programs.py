@@ -117,6 +117,8 @@ def _path_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
     except Unfit:
         if isinstance(owner, FunctionType) and name_of(owner) is not None:
             return None
+        if isinstance(owner, type) and owner.__module__.startswith(_OURS):  # a class for types, which are known
+            return None
         raise
 
 

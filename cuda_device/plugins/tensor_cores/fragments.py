@@ -49,7 +49,7 @@ Element = model.Number | str
 
 
 @dataclass(frozen=True)
-class Product:
+class WarpProduct:
     """What `mma_sync` computes: the elements of A and B, the shape, the types of C and D, and the first architecture with it."""
 
     a: Element
@@ -65,11 +65,11 @@ class Product:
 
 def _products(
     elements: tuple[Element, ...], shapes: tuple[tuple[int, int, int], ...], accumulators: Any, since: Any
-) -> Iterator[Product]:
+) -> Iterator[WarpProduct]:
     """The products of one kind of elements, in all pairs."""
     for a in elements:
         for b in elements:
-            yield from (Product(a, b, shape, accumulators, since) for shape in shapes)
+            yield from (WarpProduct(a, b, shape, accumulators, since) for shape in shapes)
 
 
 _FLOATS, _BYTES, _FLOAT8 = (
@@ -77,7 +77,7 @@ _FLOATS, _BYTES, _FLOAT8 = (
     (model.INT8, model.UINT8),
     (model.FLOAT8E4M3, model.FLOAT8E5M2),
 )
-PRODUCTS: dict[tuple[Any, ...], Product] = {
+PRODUCTS: dict[tuple[Any, ...], WarpProduct] = {
     (product.shape, product.a, product.b): product
     for product in (
         *_products((model.FLOAT16,), ((16, 8, 8),), _FLOATS, sm75),
@@ -117,7 +117,7 @@ def shape_of(shape: Known) -> tuple[int, int, int]:
     return lengths
 
 
-def product_of(shape: Known, dtype: Known, entity: str) -> Product:
+def product_of(shape: Known, dtype: Known, entity: str) -> WarpProduct:
     """The product of a shape and a dtype. Raises `CompileError` if there is none."""
     lengths, (a, b) = shape_of(shape), elements_of(dtype, entity)
     product = PRODUCTS.get((lengths, a, b))

@@ -23,7 +23,7 @@ from cuda_device import (
     uint32,
 )
 from cuda_device.extend import Known, dataclass, model, replace, specialised
-from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, Product, bits_of, held, product_of
+from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import pack, unpacked
 
 
@@ -81,7 +81,7 @@ class Registers:
         return number.is_integer or (number.is_float and self.type.is_float)
 
 
-def _registers(name: str, product: Product) -> tuple[Registers, ...]:
+def _registers(name: str, product: WarpProduct) -> tuple[Registers, ...]:
     """The registers that an operand of a product may have."""
     count, element = held(name, product.shape), {"a": product.a, "b": product.b}.get(name)
     if element is None:
@@ -93,7 +93,7 @@ def _registers(name: str, product: Product) -> tuple[Registers, ...]:
     return (words, replace(words, type=model.FLOAT32)) if element == TF32 else (words,)
 
 
-def _chosen(known: Known, name: str, product: Product) -> Registers:
+def _chosen(known: Known, name: str, product: WarpProduct) -> Registers:
     """The registers that an operand has. Raises `CompileError` for those that the product does not take."""
     choices = _registers(name, product)
     for registers in choices:
@@ -109,7 +109,7 @@ def _chosen(known: Known, name: str, product: Product) -> Registers:
 
 @functools.cache
 def _product(
-    product: Product, operands: tuple[model.Number, model.Number], accumulator: Registers
+    product: WarpProduct, operands: tuple[model.Number, model.Number], accumulator: Registers
 ) -> Callable[..., Any]:
     """The device function of a product, for operands of these types and these accumulators."""
     template, host = _template(product, accumulator), _on_cpu(product, accumulator)
@@ -124,7 +124,7 @@ def _product(
     return _needing(product, multiplied)
 
 
-def _needing(product: Product, function: Callable[..., Any]) -> Callable[..., Any]:
+def _needing(product: WarpProduct, function: Callable[..., Any]) -> Callable[..., Any]:
     """The device function, refused below the first architecture that has the product."""
 
     def entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
@@ -159,7 +159,7 @@ HOST_TYPES: dict[model.Type, Any] = {
 }
 
 
-def _template(product: Product, accumulator: Registers) -> str:
+def _template(product: WarpProduct, accumulator: Registers) -> str:
     """The instruction, whose operands are the registers of D, A, B and C."""
     counts = [_registers(name, product)[0].count for name in "ab"]
     numbers = iter(range(2 * accumulator.count + sum(counts)))
@@ -179,7 +179,7 @@ _ACCUMULATORS = {model.FLOAT32: "f32", model.FLOAT64: "f64", model.INT32: "s32"}
 
 
 @functools.cache
-def _on_cpu(product: Product, accumulator: Registers) -> Callable[..., Any]:
+def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
     """The function that computes a product by shuffles, from the registers of A, B and C.
 
     A lane has the sums of two columns in one row, or in two. In the order of k, it gets each word of these rows of A from a lane

@@ -34,7 +34,10 @@ def wgmma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     The result is an accumulator in flight. Only `wgmma` takes it, for the next product, and `wgmma_wait`; where control flow
     joins, a tuple that meets one becomes one.
 
-    The tiles may be overwritten after `wgmma_wait`. `fence_proxy_async` comes between ordinary stores to them and this.
+    The tiles may be overwritten after `wgmma_wait`. `fence_proxy_async` comes between ordinary stores to them and this. In a
+    loop, compute the registers of the next `a` after the wait for the product that reads the last ones: the assembler
+    serialises products whose registers are written meanwhile, and a `PerformanceWarning` says so (C7513).
+
     Device only, for sm_90a. Raises `CompileError` for other types and shapes. Source: PTX, "wgmma.mma_async".
     """
     raise DeviceOnlyError.of("wgmma")

@@ -388,8 +388,9 @@ def cpu_stream(*, target: str = "sm_90a", races: bool = False, schedule: int | N
 
     `target` is the GPU architecture that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access
     the same location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no
-    atomic that acquires what another one releases. The error names both threads and both lines. Detection takes from some
-    nanoseconds to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks and
+    atomic that acquires what another one releases. An asynchronous copy counts as a thread until the program waits for it.
+    The error names both threads and both lines. Detection takes from some nanoseconds to microseconds for each access, so use
+    it in tests, with little data. With a `schedule`, an int, blocks and
     the warps of a block run in another order on one host thread, and wait for others before some atomics; the same number
     always gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not
     of the form "sm_90", and for a `schedule` that is not an int, and `PluginError` if the CPU target is not installed.
