@@ -22,13 +22,19 @@ from typing import Any
 from cuda_device import (
     ArrayType,
     MBarrier,
+    bfloat16,
+    bfloat16x2,
     bulk_commit,
+    float16,
+    float16x2,
     float32,
+    float32x2,
     int32,
     ldmatrix,
     mma_sync,
     pack,
     provides,
+    ptx,
     rows,
     shfl_sync,
     shfl_xor_sync,
@@ -51,6 +57,7 @@ __all__ = [
     "Ring",
     "column_of",
     "fragments",
+    "keep",
     "map_rows",
     "mma",
     "own_rows",
@@ -227,15 +234,28 @@ def wait(pending: int, *accs: Any) -> Any:
     return accs[0] if len(accs) == 1 else accs
 
 
+def keep(registers: tuple[Any, ...]) -> None:
+    """Keeps the registers of an operand `a` until here, which follows the `wait` for its product.
+
+    Without it, the compiler may write what the program computes meanwhile to these registers, and the assembler then makes
+    products wait for each other.
+    """
+    ptx("", *registers, host=_nothing)
+
+
+def _nothing(*_: Any) -> None:
+    """On CPU streams, products have been computed when they are started."""
+
+
 def _mma_of_warps(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
     """`mma` by `mma_sync`: each warp multiplies its 16 rows of `a` by all of `b`."""
     n, depth = b.shape
     sums = [float32(0) for _ in range(n // 2)] if acc is None else [x if accumulate else float32(0) for x in acc]
-    for k in range(0, depth, 16):
+    for k in tuple(range(0, depth, 16)):
         left = a[k // 4 : k // 4 + 4] if isinstance(a, tuple) else _left(a, k)
-        for j in range(0, n, 16):
+        for j in tuple(range(0, n, 16)):
             right = _right(b, j, k)
-            for half in range(2):
+            for half in (0, 1):
                 i = j // 2 + 4 * half
                 part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
                 part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, 16), b.dtype)
@@ -294,7 +314,7 @@ def row_total(sums: tuple[Any, Any]) -> Any:
 def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combines `start` and this thread's elements of each of its two rows of a register tile: a pair of float32."""
     first, second = start if isinstance(start, tuple) else (float32(start), float32(start))
-    for i in range(0, len(acc), 4):
+    for i in tuple(range(0, len(acc), 4)):
         first = combine(first, combine(acc[i], acc[i + 1]))
         second = combine(second, combine(acc[i + 2], acc[i + 3]))
     return first, second
@@ -315,12 +335,12 @@ def _of_quads(pair: tuple[Any, Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 def map_rows(f: Callable[[Any, Any], Any], acc: Any, values: tuple[Any, Any]) -> Any:
     """The register tile of `f(x, value)` for each element x, where `value` is that of its row."""
-    return tuple(f(x, values[i // 2 % 2]) for i, x in enumerate(acc))
+    return tuple([f(x, values[i // 2 % 2]) for i, x in enumerate(acc)])
 
 
 def fragments(acc: Any, dtype: Any) -> Any:
     """A register tile converted to bfloat16 or float16, packed as the operand `a` of `mma`."""
-    return tuple(pack(acc[i], acc[i + 1], dtype=dtype) for i in range(0, len(acc), 2))
+    return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in tuple(range(0, len(acc), 2))])
 
 
 def store(acc: Any, tile: Any) -> None:
@@ -329,20 +349,29 @@ def store(acc: Any, tile: Any) -> None:
     if target(provides(sm90a)):
         lane = int32(thread_idx.x) & 31
         row = (int32(thread_idx.x) >> 5 & 3) * 16 + (lane & 15)
-        for i in range(0, len(words), 4):
+        for i in tuple(range(0, len(words), 4)):
             stmatrix(tile, row, i * 4 + 8 * (lane >> 4), (words[i], words[i + 1], words[i + 2], words[i + 3]))
     else:
-        for i in range(len(acc)):
+        for i in tuple(range(len(acc))):
             tile[row_of(i // 2 % 2), column_of(i)] = tile.dtype(acc[i])
 
 
+_PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2}
+
+
 def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
-    """Stores a register tile to the part of an array from (row, column) on; what lies outside of the array is not stored."""
-    height, width = array.shape
-    for i in range(0, len(acc), 2):
-        r, c = row + row_of(i // 2 % 2), column + column_of(i)
+    """Converts a register tile to the elements of an array, and stores it to the part from (row, column) on.
+
+    What lies outside of the array is not stored. The array has elements of bfloat16, float16 or float32, an even number of
+    columns, and contiguous rows, and `column` is even, because a thread stores two elements at a time.
+    """
+    pair = _PAIRS[array.dtype]
+    pairs = array.view(pair)
+    height, width = pairs.shape
+    for half in (0, 1):
+        r = row + row_of(half)
         if r < height:
-            if c < width:
-                array[r, c] = array.dtype(acc[i])
-            if c + 1 < width:
-                array[r, c + 1] = array.dtype(acc[i + 1])
+            for i in tuple(range(2 * half, len(acc), 4)):
+                c = (column + column_of(i)) >> 1
+                if c < width:
+                    pairs[r, c] = pair(array.dtype(acc[i]), array.dtype(acc[i + 1]))

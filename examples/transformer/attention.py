@@ -43,7 +43,7 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
 
     def seen(row, column, tokens):
         """Whether the query in a row sees the key in a column."""
-        return column < tokens and (column <= row or not causal)
+        return (column < tokens) & (column <= row) if causal else column < tokens
 
     @device.kernel(max_threads=384, min_blocks=1, fastmath=True)
     def kernel(map_q, map_k, map_v, out, tokens: int32, queries_of_key: int32):
@@ -88,9 +88,12 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
             if own == 0:
                 keys.release(0)
             last, row = (blocks - 1) * columns, first_row + half * 64
+            rows_seen = row + tiles.row_of(0), row + tiles.row_of(1)
             scores = tuple(
-                x if seen(row + tiles.row_of(i // 2 % 2), last + tiles.column_of(i), tokens) else LOWEST
-                for i, x in enumerate(scores)
+                [
+                    x if seen(rows_seen[i // 2 % 2], last + tiles.column_of(i), tokens) else LOWEST
+                    for i, x in enumerate(scores)
+                ]
             )
             p, most, _, sums = softmax(scores, (LOWEST, LOWEST))
             acc = tiles.zeros(head)
@@ -101,9 +104,11 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                 scores = tiles.wait(1, scores)
                 if own == 0:
                     keys.release(stage)
+                used = p
                 p, most, factors, more = softmax(scores, most)
                 sums = sums[0] * factors[0] + more[0], sums[1] * factors[1] + more[1]
                 acc = tiles.wait(0, flying)
+                tiles.keep(used)
                 if own == 0:
                     values.release(previous)
                 acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
