@@ -78,10 +78,11 @@ LIBRARIES = (
     "plugins.tensor_cores.tma",
     "plugins.tensor_cores.warp_matrices",
     "plugins.tensor_cores.warpgroup_matrices",
+    "plugins.tiles",
 )
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_cores.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_cores.", "plugins.tiles")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
@@ -126,6 +127,7 @@ MODULES = {
     "numba_random": "plugins.numba.xoroshiro",
     "nvshmem": "plugins.nvshmem",
     "pytest_plugin": "plugins.pytest_plugin",
+    "tiles": "plugins.tiles",
 }
 """Public modules, which are imported as `cuda_device.dask` and so on."""
 

@@ -1,0 +1,377 @@
+"""Matrix products in tiles: layouts, rings of stages, products, register tiles and schedules, in device code over public names.
+
+    A = tiles.Layout(128, 64, bfloat16)                             a tile of 128 rows and 64 columns in shared memory
+    a = shared_array(A.stages(4), A.dtype)                          four of them
+    ring = tiles.Ring(full, empty)                                  full, empty = shared_array((2, 4), MBarrier)
+    acc = tiles.mma(acc, A.tile(a, stage), B.tile(b, stage))        acc += a @ b.T, by the 128 threads of a warpgroup
+
+A *register tile* is a tuple that holds 64 rows of n columns, distributed over the threads of a warpgroup like the accumulators of
+`wgmma`: each warp has 16 rows, and a thread has n / 4 elements of each of two of them, `row_of(0)` and `row_of(1)`. Element i is in
+the row `row_of(i // 2 % 2)` and the column `column_of(i)`.
+
+`mma` multiplies by `wgmma` on sm_90a, and by `ldmatrix` and `mma_sync` on other architectures from sm_80 on. Everything works on
+CPU streams. There, and on a GPU, mistakes of synchronisation are those of the entities that these functions consist of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cuda_device import (
+    ArrayType,
+    MBarrier,
+    bfloat16,
+    bfloat16x2,
+    bulk_commit,
+    float16,
+    float16x2,
+    float32,
+    float32x2,
+    int32,
+    ldmatrix,
+    mma_sync,
+    pack,
+    provides,
+    ptx,
+    rows,
+    shfl_sync,
+    shfl_xor_sync,
+    sizeof,
+    sm90a,
+    stmatrix,
+    struct,
+    swizzled,
+    target,
+    thread_idx,
+    tma_load,
+    tma_store,
+    uint32,
+    wgmma,
+    wgmma_wait,
+)
+
+__all__ = [
+    "Layout",
+    "Ring",
+    "column_of",
+    "fragments",
+    "keep",
+    "map_rows",
+    "mma",
+    "own_rows",
+    "persistent",
+    "row_max",
+    "row_of",
+    "row_sum",
+    "row_total",
+    "store",
+    "store_to_array",
+    "wait",
+    "warpgroup",
+    "zeros",
+]
+
+# Shared tiles
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tile of `rows` x `columns` elements of `dtype` in shared memory, in a pattern of `swizzle` bytes (32, 64 or 128).
+
+    A row of the pattern has `width` elements. A tile with more columns consists of several panels side by side. `blocks` blocks
+    of a cluster share each tile: each loads its part, a number of panels or else of rows, into the shared memory of all of them.
+    `box` is the shape of the boxes of a tensor map: `TensorMap.of(x, layout.box, swizzle=layout.swizzle)`.
+    """
+
+    rows: int
+    columns: int
+    dtype: Any
+    swizzle: int = 128
+    blocks: int = 1
+
+    @property
+    def width(self) -> int:
+        """The columns of a panel."""
+        return self.swizzle // sizeof(self.dtype)
+
+    @property
+    def panels(self) -> int:
+        """The number of panels."""
+        return self.columns // self.width
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """The shape of a box: a panel, or the rows of it that a block loads."""
+        return self.rows if self.panels % self.blocks == 0 else self.rows // self.blocks, self.width
+
+    @property
+    def nbytes(self) -> int:
+        """The size of a tile in bytes."""
+        return self.rows * self.columns * sizeof(self.dtype)
+
+    def stages(self, count: int) -> tuple[int, int, int, int]:
+        """The shape of a shared array of `count` such tiles: (count, panels, rows, width)."""
+        return count, self.panels, self.rows, self.width
+
+    def tile(self, array: Any, stage: Any) -> Any:
+        """The tile `stage` of a shared array of the shape `stages(count)`."""
+        return swizzled(array[stage], self.swizzle)
+
+    def load(self, array: Any, stage: Any, map: Any, row: Any, column: Any, bar: Any, rank: Any = 0) -> None:
+        """Starts to load a tile, or this block's part of it, from (row, column) of the map's array on, by one thread.
+
+        The bytes are completed on `bar`. If the tile is shared, `rank` is the number of this block in its cluster.
+        """
+        multicast = (1 << self.blocks) - 1 if self.blocks > 1 else None
+        height, share = self.box[0], self.panels
+        start, first = (0 if height == self.rows else rank * height), 0
+        if self.blocks > 1 and height == self.rows:
+            share = self.panels // self.blocks
+            first = rank * share
+        for n in range(share):
+            part = rows(swizzled(array[stage, first + n], self.swizzle), start, height)
+            tma_load(part, map, (row + start, column + (first + n) * self.width), bar, multicast=multicast)
+
+    def save(self, array: Any, stage: Any, map: Any, row: Any, column: Any) -> None:
+        """Starts to store a tile to (row, column) of the map's array, by one thread, as one group of bulk copies."""
+        for panel in range(self.panels):
+            tma_store(map, (row, column + panel * self.width), swizzled(array[stage, panel], self.swizzle))
+        bulk_commit()
+
+
+# Rings of stages
+
+
+@struct
+class Ring:
+    """Barriers of a ring of stages, through which producers hand tiles to consumers: one barrier of each array for each stage.
+
+    Step i, counted from 0, uses the stage i % n. A producer calls `acquire(i)`, and starts copies that complete on
+    `full[stage]`; a consumer calls `wait(i)`, reads the stage, and calls `release(stage)`.
+    """
+
+    full: ArrayType(MBarrier, 1)  # type: ignore[valid-type]
+    empty: ArrayType(MBarrier, 1)  # type: ignore[valid-type]
+
+    def init(self, consumers: int) -> None:
+        """Initialises the barriers, by one thread. `consumers` arrivals release a stage; one producer fills it."""
+        for stage in range(len(self.full)):
+            self.full[stage].init(1)
+            self.empty[stage].init(consumers)
+
+    def acquire(self, step: int, nbytes: int) -> Any:
+        """Waits until the stage of a step is free, and expects `nbytes` for it. Returns the number of the stage."""
+        count = uint32(len(self.full))
+        stage = uint32(step) % count
+        self.empty[stage].wait(uint32(step) // count & 1 ^ 1)
+        self.full[stage].arrive_expect_tx(nbytes)
+        return stage
+
+    def wait(self, step: int) -> Any:
+        """Waits until the bytes of a step are there. Returns the number of the stage."""
+        count = uint32(len(self.full))
+        stage = uint32(step) % count
+        self.full[stage].wait(uint32(step) // count & 1)
+        return stage
+
+    def release(self, stage: Any) -> None:
+        """Frees a stage, for this consumer."""
+        self.empty[stage].arrive()
+
+    def release_in(self, stage: Any, rank: Any) -> None:
+        """Frees a stage in the block `rank` of the cluster, for this consumer."""
+        self.empty[stage].arrive(rank=rank)
+
+
+# Warpgroups and schedules
+
+
+def warpgroup() -> Any:
+    """The number of the calling thread's warpgroup in its block, the same for all of its threads: an int32."""
+    return shfl_sync(0xFFFFFFFF, int32(thread_idx.x) >> 7, 0)
+
+
+def persistent(first: Any, step: Any, m_tiles: Any, n_tiles: Any, group: int = 8) -> Iterator[tuple[Any, Any]]:
+    """Yields the tiles (m, n) of a matrix of `m_tiles` x `n_tiles` that a block computes: number `first`, and each `step`-th one.
+
+    Consecutive numbers are in groups of `group` rows of tiles, so that blocks that run at the same time share rows and columns,
+    which the L2 cache then keeps.
+    """
+    width = group * n_tiles
+    for number in range(first, m_tiles * n_tiles, step):
+        start = number // width * group
+        height = min(m_tiles - start, group)
+        rest = number % width
+        yield start + rest % height, rest // height
+
+
+# Products
+
+
+def zeros(columns: int) -> Any:
+    """A register tile of 64 rows and `columns` columns of zeros, float32."""
+    return (float32(0),) * (columns // 2)
+
+
+def mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
+    """Starts acc += a @ b.T, by the 128 threads of a warpgroup; with `accumulate=False`, acc = a @ b.T.
+
+    `a` is a swizzled tile of 64 rows, or its `.T` one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled tile
+    of n rows, or a transposed one. Its elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register tile
+    of n columns, or the result of another `mma`. `wait` gives the result.
+    """
+    if target(provides(sm90a)):
+        return wgmma(acc, a, b, accumulate)
+    return _mma_of_warps(acc, a, b, accumulate)
+
+
+def wait(pending: int, *accs: Any) -> Any:
+    """Waits until at most `pending` products are in flight. Returns those named: one as itself, several as a tuple."""
+    if target(provides(sm90a)):
+        return wgmma_wait(pending, *accs)
+    return accs[0] if len(accs) == 1 else accs
+
+
+def keep(registers: tuple[Any, ...]) -> None:
+    """Keeps the registers of an operand `a` until here, which follows the `wait` for its product.
+
+    Without it, the compiler may write what the program computes meanwhile to these registers, and the assembler then makes
+    products wait for each other.
+    """
+    ptx("", *registers, host=_nothing)
+
+
+def _nothing(*_: Any) -> None:
+    """On CPU streams, products have been computed when they are started."""
+
+
+def _mma_of_warps(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
+    """`mma` by `mma_sync`: each warp multiplies its 16 rows of `a` by all of `b`."""
+    n, depth = b.shape
+    sums = [float32(0) for _ in range(n // 2)] if acc is None else [x if accumulate else float32(0) for x in acc]
+    for k in tuple(range(0, depth, 16)):
+        left = a[k // 4 : k // 4 + 4] if isinstance(a, tuple) else _left(a, k)
+        for j in tuple(range(0, n, 16)):
+            right = _right(b, j, k)
+            for half in (0, 1):
+                i = j // 2 + 4 * half
+                part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
+                part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, 16), b.dtype)
+                sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
+    return tuple(sums)
+
+
+def _left(tile: Any, k: int) -> Any:
+    """The fragment of the warp's 16 rows of a tile, and 16 columns from `k` on."""
+    lane, row = int32(thread_idx.x) & 31, (int32(thread_idx.x) >> 5 & 3) * 16
+    if tile.transposed:
+        return ldmatrix(tile.T, k + (lane & 7) + 8 * (lane >> 4), row + 8 * (lane >> 3 & 1), trans=True)
+    return ldmatrix(tile, row + (lane & 15), k + 8 * (lane >> 4))
+
+
+def _right(tile: Any, j: int, k: int) -> Any:
+    """The two fragments of 16 rows from `j` on, and 16 columns from `k` on."""
+    lane = int32(thread_idx.x) & 31
+    if tile.transposed:
+        return ldmatrix(tile.T, k + (lane & 15), j + 8 * (lane >> 4), trans=True)
+    return ldmatrix(tile, j + (lane & 7) + 8 * (lane >> 4), k + 8 * (lane >> 3 & 1))
+
+
+# Register tiles
+
+
+def row_of(half: Any) -> Any:
+    """The row, from 0 to 63, of the first (`half` 0) or second half of this thread's elements of a register tile."""
+    thread = int32(thread_idx.x) & 127
+    return (thread >> 5) * 16 + (thread & 31) // 4 + 8 * half
+
+
+def column_of(i: Any) -> Any:
+    """The column of this thread's element `i` of a register tile."""
+    return i // 4 * 8 + (int32(thread_idx.x) & 3) * 2 + i % 2
+
+
+def row_max(acc: Any, start: Any = -float("inf")) -> Any:
+    """The maximum of each of this thread's two rows of a register tile, and of `start`, as a pair of float32.
+
+    `start` is a number, or a pair with one for each row.
+    """
+    return _of_quads(own_rows(acc, start, max), max)
+
+
+def row_sum(acc: Any) -> Any:
+    """The sum of each of this thread's two rows of a register tile, as a pair of float32."""
+    return _of_quads(own_rows(acc, 0.0, _add), _add)
+
+
+def row_total(sums: tuple[Any, Any]) -> Any:
+    """The sums over the four threads that share two rows, of which each has a pair: the rest of `row_sum` after `own_rows`."""
+    return _of_quads(sums, _add)
+
+
+def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Combines `start` and this thread's elements of each of its two rows of a register tile: a pair of float32."""
+    first, second = start if isinstance(start, tuple) else (float32(start), float32(start))
+    for i in tuple(range(0, len(acc), 4)):
+        first = combine(first, combine(acc[i], acc[i + 1]))
+        second = combine(second, combine(acc[i + 2], acc[i + 3]))
+    return first, second
+
+
+def _add(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def _of_quads(pair: tuple[Any, Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combines the pairs of the four threads that share two rows."""
+    first, second = pair
+    for step in (1, 2):
+        first = combine(first, shfl_xor_sync(0xFFFFFFFF, first, step))
+        second = combine(second, shfl_xor_sync(0xFFFFFFFF, second, step))
+    return first, second
+
+
+def map_rows(f: Callable[[Any, Any], Any], acc: Any, values: tuple[Any, Any]) -> Any:
+    """The register tile of `f(x, value)` for each element x, where `value` is that of its row."""
+    return tuple([f(x, values[i // 2 % 2]) for i, x in enumerate(acc)])
+
+
+def fragments(acc: Any, dtype: Any) -> Any:
+    """A register tile converted to bfloat16 or float16, packed as the operand `a` of `mma`."""
+    return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in tuple(range(0, len(acc), 2))])
+
+
+def store(acc: Any, tile: Any) -> None:
+    """Converts a register tile to a type of 16 bits, and stores it to a tile of 64 rows, by `stmatrix` on sm_90a."""
+    words = fragments(acc, tile.dtype)
+    if target(provides(sm90a)):
+        lane = int32(thread_idx.x) & 31
+        row = (int32(thread_idx.x) >> 5 & 3) * 16 + (lane & 15)
+        for i in tuple(range(0, len(words), 4)):
+            stmatrix(tile, row, i * 4 + 8 * (lane >> 4), (words[i], words[i + 1], words[i + 2], words[i + 3]))
+    else:
+        for i in tuple(range(len(acc))):
+            tile[row_of(i // 2 % 2), column_of(i)] = tile.dtype(acc[i])
+
+
+_PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2}
+
+
+def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
+    """Converts a register tile to the elements of an array, and stores it to the part from (row, column) on.
+
+    What lies outside of the array is not stored. The array has elements of bfloat16, float16 or float32, an even number of
+    columns, and contiguous rows, and `column` is even, because a thread stores two elements at a time.
+    """
+    pair = _PAIRS[array.dtype]
+    pairs = array.view(pair)
+    height, width = pairs.shape
+    for half in (0, 1):
+        r = row + row_of(half)
+        if r < height:
+            for i in tuple(range(2 * half, len(acc), 4)):
+                c = (column + column_of(i)) >> 1
+                if c < width:
+                    pairs[r, c] = pair(array.dtype(acc[i]), array.dtype(acc[i + 1]))

@@ -1,0 +1,121 @@
+"""Attention forward on the tensor cores of sm_90a: softmax(Q @ K.T * scale) @ V, with grouped queries, causal or not.
+
+One block computes 128 rows of one head. A producer warp loads Q, and rings of K and V; each of two warpgroups has 64 rows, and
+computes the softmax of a block of keys while the products of its neighbours run.
+"""
+
+import functools
+import math
+
+import cuda_device as device
+from cuda_device import bfloat16, float32, int32, tiles, uint32
+
+LOWEST = float32(-1e30)
+
+
+def exp2(x):
+    """2 ** x by the special function unit, with subnormal results flushed to zero."""
+    return device.ptx("ex2.approx.ftz.f32 $0, $1;", x, result=float32, volatile=False, host=exp2_of_host)
+
+
+def exp2_of_host(x):
+    return 2.0**x
+
+
+@functools.cache
+def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
+    """The kernel for heads of `head` elements, 64 or 128. Queries, keys, values and results are two-dimensional arrays of `dtype`
+    with a row for each token, and the elements of the heads side by side; tokens of one sequence follow each other.
+    """
+    rows = 128
+    Q, K = tiles.Layout(rows, head, dtype), tiles.Layout(columns, head, dtype)
+    factor = math.log2(math.e) / math.sqrt(head)
+
+    def softmax(scores, before):
+        """The weights of a block as the operand of the next product, the new maxima, the factors of earlier sums, and the sums."""
+        most = tiles.row_max(scores, before)
+        shift = float32(factor) * most[0], float32(factor) * most[1]
+        weights = tiles.map_rows(lambda x, m: exp2(x * float32(factor) - m), scores, shift)
+        factors = exp2(before[0] * float32(factor) - shift[0]), exp2(before[1] * float32(factor) - shift[1])
+        # The four threads that share a row add their sums at the end.
+        sums = tiles.own_rows(weights, 0, lambda x, y: x + y)
+        return tiles.fragments(weights, dtype), most, factors, sums
+
+    def seen(row, column, tokens):
+        """Whether the query in a row sees the key in a column."""
+        return (column < tokens) & (column <= row) if causal else column < tokens
+
+    @device.kernel(max_threads=384, min_blocks=1, fastmath=True)
+    def kernel(map_q, map_k, map_v, out, tokens: int32, queries_of_key: int32):
+        q = device.shared_array(Q.stages(1), Q.dtype)
+        k = device.shared_array(K.stages(stages), K.dtype)
+        v = device.shared_array(K.stages(stages), K.dtype)
+        q_bar = device.shared_array(1, device.MBarrier)
+        bars = device.shared_array((4, stages), device.MBarrier)
+        keys, values = tiles.Ring(bars[0], bars[1]), tiles.Ring(bars[2], bars[3])
+        thread, group = int32(device.thread_idx.x), tiles.warpgroup()
+        if thread == 0:
+            q_bar[0].init(1)
+            keys.init(2)
+            values.init(2)
+            device.fence_mbarrier_init()
+        device.syncthreads()
+        # The longest blocks of a causal mask first.
+        block = int32(device.grid_dim.x) - 1 - int32(device.block_idx.x) if causal else int32(device.block_idx.x)
+        head_index, start = int32(device.block_idx.y), int32(device.block_idx.z) * tokens
+        first_row = block * rows
+        count = (min(first_row + rows, tokens) if causal else tokens) + columns - 1
+        blocks = count // columns
+        if group == 0:
+            device.set_max_registers(24)
+            if thread == 0:
+                q_bar[0].arrive_expect_tx(Q.nbytes)
+                Q.load(q, 0, map_q, start + first_row, head_index * head, q_bar[0])
+                column = head_index // queries_of_key * head
+                for i in range(blocks):
+                    row = start + (blocks - 1 - i) * columns
+                    stage = keys.acquire(i, K.nbytes)
+                    K.load(k, stage, map_k, row, column, keys.full[stage])
+                    stage = values.acquire(i, K.nbytes)
+                    K.load(v, stage, map_v, row, column, values.full[stage])
+        else:
+            device.set_max_registers(240)
+            half, own = group - 1, thread & 127
+            q_bar[0].wait(0)
+            left = device.rows(Q.tile(q, 0), half * 64, 64)
+            scores = tiles.mma(None, left, K.tile(k, keys.wait(0)))
+            scores = tiles.wait(0, scores)
+            if own == 0:
+                keys.release(0)
+            last, row = (blocks - 1) * columns, first_row + half * 64
+            rows_seen = row + tiles.row_of(0), row + tiles.row_of(1)
+            scores = tuple(
+                [
+                    x if seen(rows_seen[i // 2 % 2], last + tiles.column_of(i), tokens) else LOWEST
+                    for i, x in enumerate(scores)
+                ]
+            )
+            p, most, _, sums = softmax(scores, (LOWEST, LOWEST))
+            acc = tiles.zeros(head)
+            for i in range(1, blocks):
+                stage, previous = keys.wait(i), values.wait(i - 1)
+                scores = tiles.mma(None, left, K.tile(k, stage))
+                flying = tiles.mma(acc, p, K.tile(v, previous).T)
+                scores = tiles.wait(1, scores)
+                if own == 0:
+                    keys.release(stage)
+                used = p
+                p, most, factors, more = softmax(scores, most)
+                sums = sums[0] * factors[0] + more[0], sums[1] * factors[1] + more[1]
+                acc = tiles.wait(0, flying)
+                tiles.keep(used)
+                if own == 0:
+                    values.release(previous)
+                acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
+            stage = values.wait(blocks - 1)
+            acc = tiles.wait(0, tiles.mma(acc, p, K.tile(v, stage).T))
+            low, high = tiles.row_total(sums)
+            acc = tiles.map_rows(lambda x, f: x * f, acc, (1 / low, 1 / high))
+            tiles.store_to_array(acc, out[start : start + tokens], first_row + half * 64, head_index * head)
+
+    return kernel, Q, K
