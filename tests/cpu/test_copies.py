@@ -84,10 +84,10 @@ def test_without_race_detection_they_compile_to_nothing():
 
 
 @pytest.mark.parametrize("call, reason", [
-    ('begin_copy("bulk", reads=(x[::2],))', "reads must be a tuple of C-contiguous arrays"),
-    ('begin_copy("bulk", reads=x)', "reads must be a tuple of C-contiguous arrays"),
-    ('begin_copy("bulk", proxy=x[0] > 0)', "proxy must be a constant expression"),
-    ("commit_copies(x[0])", "kind must be a constant"),
+    ('extend.copies.begin_copy("bulk", reads=(x[::2],))', "reads must be a tuple of C-contiguous arrays"),
+    ('extend.copies.begin_copy("bulk", reads=x)', "reads must be a tuple of C-contiguous arrays"),
+    ('extend.copies.begin_copy("bulk", proxy=x[0] > 0)', "proxy must be a constant expression"),
+    ("extend.copies.commit_copies(x[0])", "kind must be a constant"),
 ])  # fmt: skip
 def test_arguments(call, reason):
     kernel = define(f"@device.kernel\ndef k(x):\n    extend.{call}\n", device=device, extend=extend)

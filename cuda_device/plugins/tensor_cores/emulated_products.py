@@ -101,7 +101,7 @@ def emulated(product: WarpgroupProduct) -> Callable[..., Any]:
 def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
     """Returns the device function that adds products to the accumulators of a thread: two rows, two columns of every eight."""
     depth, columns, right = product.depth, product.columns, _reader(product.b)
-    in_registers = product.a is None
+    in_registers, left_panels, right_panels = product.a is None, _panels(product.a), _panels(product.b)
     left = _from_registers(product) if product.a is None else _from_tile(product.a)
 
     def multiply(sums: Any, operands: Any) -> None:
@@ -112,7 +112,12 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
         else:
             a = operands[0]
         b, first = operands[-1], lane_id % 4 * 2
-        _begin(None if in_registers else a, b)
+        if _thread() != 0:
+            copies.begin_copy(KIND, proxy=True, reads=())
+        else:  # for the race detector, the first thread of the warpgroup reads the tiles
+            copies.begin_copy(
+                KIND, proxy=True, reads=right_panels(b) if in_registers else left_panels(a) + right_panels(b)
+            )
         for k in range(depth):
             x, y = left(a, k)
             for j in range(columns // 8):
@@ -127,14 +132,13 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
     return multiply
 
 
-def _begin(a: Any, b: Any) -> None:
-    """The product starts, for the race detector: the first thread of the warpgroup reads the tiles, `a` unless it is None."""
-    if _thread() != 0:
-        copies.begin_copy(KIND, proxy=True, reads=())
-    elif a is None:
-        copies.begin_copy(KIND, proxy=True, reads=(b,))
-    else:
-        copies.begin_copy(KIND, proxy=True, reads=(a, b))
+def _panels(tile: Tile | None) -> Callable[[Any], Any]:
+    """Returns the device function that takes the array of a tile apart, into the contiguous arrays of its panels."""
+    if tile is None or not tile.pitch:
+        return lambda array: (array,)
+    rows, columns = tile.stored
+    numbers, count = tuple(range(columns // tile.width)), rows * tile.width
+    return lambda array: tuple(array.pointer(p, 0, 0).array(count) for p in numbers)
 
 
 def _linear() -> Any:
