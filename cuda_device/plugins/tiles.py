@@ -34,7 +34,6 @@ from cuda_device import (
     mma_sync,
     pack,
     provides,
-    ptx,
     rows,
     shfl_sync,
     shfl_xor_sync,
@@ -57,7 +56,6 @@ __all__ = [
     "Ring",
     "column_of",
     "fragments",
-    "keep",
     "map_rows",
     "mma",
     "own_rows",
@@ -220,7 +218,8 @@ def mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
 
     `a` is a swizzled tile of 64 rows, or its `.T` one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled tile
     of n rows, or a transposed one. Its elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register tile
-    of n columns, or the result of another `mma`. `wait` gives the result.
+    of n columns, or the result of another `mma`. `wait` gives the result. Compute the registers of the next `a` after the wait for
+    the product that reads these.
     """
     if target(provides(sm90a)):
         return wgmma(acc, a, b, accumulate)
@@ -232,19 +231,6 @@ def wait(pending: int, *accs: Any) -> Any:
     if target(provides(sm90a)):
         return wgmma_wait(pending, *accs)
     return accs[0] if len(accs) == 1 else accs
-
-
-def keep(registers: tuple[Any, ...]) -> None:
-    """Keeps the registers of an operand `a` until here, which follows the `wait` for its product.
-
-    Without it, the compiler may write what the program computes meanwhile to these registers, and the assembler then makes
-    products wait for each other.
-    """
-    ptx("", *registers, host=_nothing)
-
-
-def _nothing(*_: Any) -> None:
-    """On CPU streams, products have been computed when they are started."""
 
 
 def _mma_of_warps(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:

@@ -32,14 +32,14 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
     factor = math.log2(math.e) / math.sqrt(head)
 
     def softmax(scores, before):
-        """The weights of a block as the operand of the next product, the new maxima, the factors of earlier sums, and the sums."""
+        """The weights of a block of keys, the new maxima, the factors of the earlier sums, and the sums of the weights."""
         most = tiles.row_max(scores, before)
         shift = float32(factor) * most[0], float32(factor) * most[1]
         weights = tiles.map_rows(lambda x, m: exp2(x * float32(factor) - m), scores, shift)
         factors = exp2(before[0] * float32(factor) - shift[0]), exp2(before[1] * float32(factor) - shift[1])
         # The four threads that share a row add their sums at the end.
         sums = tiles.own_rows(weights, 0, lambda x, y: x + y)
-        return tiles.fragments(weights, dtype), most, factors, sums
+        return weights, most, factors, sums
 
     def seen(row, column, tokens):
         """Whether the query in a row sees the key in a column."""
@@ -95,7 +95,8 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                     for i, x in enumerate(scores)
                 ]
             )
-            p, most, _, sums = softmax(scores, (LOWEST, LOWEST))
+            weights, most, _, sums = softmax(scores, (LOWEST, LOWEST))
+            p = tiles.fragments(weights, dtype)
             acc = tiles.zeros(head)
             for i in range(1, blocks):
                 stage, previous = keys.wait(i), values.wait(i - 1)
@@ -104,11 +105,10 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                 scores = tiles.wait(1, scores)
                 if own == 0:
                     keys.release(stage)
-                used = p
-                p, most, factors, more = softmax(scores, most)
+                weights, most, factors, more = softmax(scores, most)
                 sums = sums[0] * factors[0] + more[0], sums[1] * factors[1] + more[1]
                 acc = tiles.wait(0, flying)
-                tiles.keep(used)
+                p = tiles.fragments(weights, dtype)  # now that the product before has read its registers
                 if own == 0:
                     values.release(previous)
                 acc = tiles.map_rows(lambda x, f: x * f, acc, factors)

@@ -1,14 +1,13 @@
 """Kernels that are limited by memory: RMSNorm, softmax, rotary embedding and SwiGLU, in bfloat16, 16 bytes at a time.
 
-A warp has a row of RMSNorm and softmax in its registers, and exchanges sums and maxima by shuffles, so that each element is read
-once and written once, and no barrier delays a load.
+The elements of a row are in the registers of a block (RMSNorm) or a warp (softmax), so that each is read once and written once.
 """
 
 import functools
 import math
 
 import cuda_device as device
-from cuda_device import bfloat16, float32, int32, uint32, uint32x4
+from cuda_device import bfloat16, float32, float32x4, int32, uint32x4
 
 CHUNK = 8
 """The bfloat16 elements of 16 bytes."""
@@ -27,6 +26,12 @@ def chunk_of(x):
     return uint32x4(words[0], words[1], words[2], words[3])
 
 
+def eight(quads, row, column):
+    """Eight float32 of an array of float32x4."""
+    a, b = quads[row, column], quads[row, column + 1]
+    return a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w
+
+
 def over_warp(combine, x):
     """Combines the values of all lanes."""
     for step in (16, 8, 4, 2, 1):
@@ -40,25 +45,31 @@ def add(x, y):
 
 
 @functools.cache
-def rms_norm(columns, epsilon=1e-5):
-    """The kernel for rows of `columns` elements, a multiple of 256: out = x / sqrt(mean(x ** 2) + epsilon) * weight."""
-    chunks = columns // (32 * CHUNK)
+def rms_norm(columns, epsilon=1e-5, warps=4):
+    """The kernel for rows of `columns` elements, a multiple of 256 * warps: out = x / sqrt(mean(x ** 2) + epsilon) * weight.
 
-    @device.kernel(max_threads=32 * WARPS)
+    A block of `warps` warps computes a row.
+    """
+    threads = 32 * warps
+    chunks = columns // (threads * CHUNK)
+
+    @device.kernel(max_threads=threads)
     def kernel(x, weight, out):
-        lane, row = device.lane_id, device.tid(1) // 32
+        sums = device.shared_array(warps, float32)
+        thread, row = int32(device.thread_idx.x), device.block_idx.x
         source, factors, target = x.view(uint32x4), weight.view(uint32x4), out.view(uint32x4)
-        if row < len(x):
-            values = tuple(source[row, 32 * i + lane] for i in range(chunks))
-            squares = float32(0)
-            for chunk in values:
-                for value in floats(chunk):
-                    squares += value * value
-            scale = device.rsqrt(over_warp(add, squares) / columns + float32(epsilon))
-            for i in range(chunks):
-                weights = floats(factors[32 * i + lane])
-                scaled = tuple(v * scale * w for v, w in zip(floats(values[i]), weights))
-                target[row, 32 * i + lane] = chunk_of(scaled)
+        values = tuple([source[row, threads * i + thread] for i in range(chunks)])
+        weights = tuple([factors[threads * i + thread] for i in range(chunks)])
+        squares = float32(0)
+        for chunk in values:
+            for value in floats(chunk):
+                squares += value * value
+        sums[thread // 32] = over_warp(add, squares)
+        device.syncthreads()
+        scale = device.rsqrt(sum(sums) / columns + float32(epsilon))
+        for i, chunk in enumerate(values):
+            pairs = zip(floats(chunk), floats(weights[i]))
+            target[row, threads * i + thread] = chunk_of(tuple([v * scale * w for v, w in pairs]))
 
     return kernel
 
@@ -108,9 +119,8 @@ def rotary(head=128):
             words = x.view(uint32x4)
             left = index * (2 * chunks) + part
             a, b = floats(words[token, left]), floats(words[token, left + chunks])
-            angle = positions[token], part * CHUNK
-            c = tuple(cosines[angle[0], angle[1] + i] for i in range(CHUNK))
-            s = tuple(sines[angle[0], angle[1] + i] for i in range(CHUNK))
+            c = eight(cosines.view(float32x4), positions[token], 2 * part)
+            s = eight(sines.view(float32x4), positions[token], 2 * part)
             words[token, left] = chunk_of(tuple(x * u - y * v for x, y, u, v in zip(a, b, c, s)))
             words[token, left + chunks] = chunk_of(tuple(y * u + x * v for x, y, u, v in zip(a, b, c, s)))
 
