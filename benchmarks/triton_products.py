@@ -35,12 +35,12 @@ if triton is not None:
     @triton.autotune(configs=_configs(), key=["m", "n", "k"])
     @triton.jit
     def _product(
-        a: Any,
-        b: Any,
-        c: Any,
-        m: Any,
-        n: Any,
-        k: Any,
+        a,
+        b,
+        c,
+        m,
+        n,
+        k,
         ROWS: tl.constexpr,  # noqa: N803 - as Triton's programs have them
         COLUMNS: tl.constexpr,  # noqa: N803
         DEPTH: tl.constexpr,  # noqa: N803

@@ -122,6 +122,9 @@ class CompileError(Error):
     innermost first.
     """
 
+    unrolls = False
+    """Whether the loops over constant ranges around its place are unrolled, and the function is inferred again."""
+
     def __init__(self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()) -> None:
         super().__init__(reason)
         self.reason, self.location, self.help, self.chain = reason, location, help, tuple(chain)
@@ -144,8 +147,11 @@ class CompileError(Error):
         return [*lines[:_SHOWN_CALLS], f"  … {hidden} more calls …", *lines[-_SHOWN_CALLS:]]
 
 
-class NotConstant(CompileError):
-    """Device code cannot be compiled because a value is not a constant: a loop over a constant range is then unrolled."""
+def not_constant(reason: str, help: str) -> CompileError:
+    """The error for a value that must be a constant: loops over constant ranges around it are then unrolled."""
+    error = CompileError(reason, help=help)
+    error.unrolls = True
+    return error
 
 
 @dataclass(frozen=True)

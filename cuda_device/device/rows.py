@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cuda_device.errors import CompileError, NotConstant
+from cuda_device.errors import CompileError, not_constant
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import element_of
@@ -188,7 +188,7 @@ def constant_of(known: Known, name: str, otherwise: str = "") -> object:
         raise CompileError(f"{name} cannot be {known}", help="write a number, a tuple of numbers, or a type")
     if not known.constant:
         remedy = "use a literal, a global or closure variable, or a parameter with the type hint ConstExpr"
-        raise NotConstant(
+        raise not_constant(
             f"{name} must be a constant expression", help=f"{remedy}; {otherwise}" if otherwise else remedy
         )
     return known.python

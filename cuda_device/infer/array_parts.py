@@ -12,15 +12,17 @@ import math
 from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, indexing
+from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.array_windows import extents, strides, window
 from cuda_device.infer.frame import Cell, Frame, is_of
+from cuda_device.infer.meanings import is_member
+from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import copying, prelude
 from cuda_device.types import model
 from cuda_device.types.host import members_of
 from cuda_device.types.known import constant
-from cuda_device.types.layout import common_alignment, known_alignment, placement, shortfall, size_of
+from cuda_device.types.layout import common_alignment, has_identity, known_alignment, placement, shortfall, size_of
 
 
 def select(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell]) -> Cell:
@@ -186,3 +188,38 @@ def _assign_all(frame: Frame, target: Cell[model.Array], value: Cell) -> None:
         frame.run(copying.move_elements if meet else copying.copy_elements, target, value)
     else:
         frame.run(copying.set_elements, target, value)
+
+
+def store_composite(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell], value: Cell) -> None:
+    """Writes an element that is not a number. Raises `CompileError` for a value that the element does not take."""
+    array = owner.type
+    element = array.dtype
+    assert owner.value is not None
+    if isinstance(element, model.Number):
+        raise refused(array, value)
+    if isinstance(element, model.Struct) and element.host is None:
+        value = composites.as_record(frame, element, value)
+    value = composites.as_aligned(frame, element, value)
+    if has_identity(element):
+        raise references.refusal(element)
+    if not isinstance(value.known.type, (model.Vector, model.Struct, model.Tuple, model.Pointer)):
+        raise refused(array, value)
+    indices = indexing.values_of(frame, parts)
+    if references.is_copied_in_memory(frame, value, element):
+        references.store(frame, references.element(frame, owner, indices), value)
+        return
+    composites.check_member(value.known, element, f"an element of {array}")
+    frame.build.effect(ops.PY_SETITEM, owner.value, *indices, frame.materialise(value, element))
+
+
+def refused(array: model.Array, value: Cell) -> CompileError:
+    """The error for a value of another kind than the elements."""
+    loads = isinstance(value.known.type, model.Ref) and isinstance(value.known.type.pointee, model.AtomicCell)
+    return CompileError(
+        f"an element of {array} cannot be set to {value.known}",
+        help="write x.load(), its value"
+        if loads
+        else "write its .value"
+        if is_member(value.known)
+        else f"write a {'number' if isinstance(array.dtype, model.Number) else array.dtype}",
+    )

@@ -1,17 +1,18 @@
-"""Rules of type inference for `x.view(T)` and `x.reshape(…)`: the same memory as another type of elements, or another shape."""
+"""Rules of type inference for `x.view(T)`, `x.reshape(…)` and `aligned`: the same memory, seen in another way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuda_device.device.rows import type_argument
+from cuda_device.device.rows import constant_of, type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
-from cuda_device.infer.array_windows import extents, product, strides, window
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.array_windows import extents, placed, product, strides, window
+from cuda_device.infer.frame import Cell, Frame, is_of
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
 from cuda_device.types import model
+from cuda_device.types.host import check_alignment
 from cuda_device.types.known import Known, constant, known_as
 from cuda_device.types.layout import align_of, known_alignment, shortfall, size_of
 
@@ -108,3 +109,25 @@ def _fits_32_bits(length: Known) -> bool:
     if length.constant:
         return isinstance(length.value, int) and length.value <= model.SMALL
     return isinstance(length.type, model.Number) and length.type.high <= model.INT.high
+
+
+def aligned(frame: Frame, array: Cell, bytes: Cell, /) -> Cell:
+    """The same array. If its type does not guarantee the alignment, `ir/alignment` sees to it."""
+    align = constant_of(bytes.known, "the alignment")
+    try:
+        check_alignment(align)
+    except ValueError as error:
+        raise CompileError(str(error), help="write 128, for example") from None
+    assert isinstance(align, int)
+    if not is_of(array, model.Array):
+        raise CompileError(f"aligned takes an array, not {array.known}", help="pass an array in shared memory")
+    least = known_alignment(array.type)
+    if align <= least:
+        return array
+    if array.type.space is not model.Space.SHARED:
+        raise CompileError(
+            f"an array in {array.type.space.value} memory is aligned like its elements, to {least} bytes",
+            help="copy it to a shared_array(…), or view it with larger elements: x.view(float32x4) has 16 bytes",
+        )
+    lengths, steps = extents(frame, array), strides(frame, array)
+    return placed(frame, array, array.type, Cell(constant(0)), lengths, steps, aligned=align)

@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from cuda_device.device.rows import constant_of
-from cuda_device.errors import CompileError
-from cuda_device.infer.frame import Cell, Frame, is_of
+from cuda_device.infer.frame import Cell, Frame
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import model
-from cuda_device.types.host import check_alignment
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import known_alignment
 
 
 def extents(frame: Frame, cell: Cell[model.Array]) -> list[Cell]:
@@ -55,10 +51,10 @@ def window(
     lengths = [cell.known.value for cell in shape if isinstance(cell.known.value, int)]
     fixed = whole and type.space in (model.Space.SHARED, model.Space.LOCAL) and len(lengths) == len(shape)
     type = replace(type, lengths=tuple(lengths) if fixed else ())
-    return _placed(frame, cell, type, offset, shape, steps)
+    return placed(frame, cell, type, offset, shape, steps)
 
 
-def _placed(
+def placed(
     frame: Frame,
     cell: Cell,
     type: model.Array,
@@ -76,7 +72,7 @@ def _placed(
 
 def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
     """Converts an array to a more general array type."""
-    array = _placed(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
+    array = placed(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
     assert array.value is not None
     return array.value
 
@@ -84,25 +80,3 @@ def as_type(frame: Frame, cell: Cell[model.Array], type: model.Array) -> Value:
 def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
     """The product of lengths."""
     return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])
-
-
-def aligned(frame: Frame, array: Cell, bytes: Cell, /) -> Cell:
-    """The same array. If its type does not guarantee the alignment, `ir/alignment` sees to it."""
-    align = constant_of(bytes.known, "the alignment")
-    try:
-        check_alignment(align)
-    except ValueError as error:
-        raise CompileError(str(error), help="write 128, for example") from None
-    assert isinstance(align, int)
-    if not is_of(array, model.Array):
-        raise CompileError(f"aligned takes an array, not {array.known}", help="pass an array in shared memory")
-    least = known_alignment(array.type)
-    if align <= least:
-        return array
-    if array.type.space is not model.Space.SHARED:
-        raise CompileError(
-            f"an array in {array.type.space.value} memory is aligned like its elements, to {least} bytes",
-            help="copy it to a shared_array(…), or view it with larger elements: x.view(float32x4) has 16 bytes",
-        )
-    lengths, steps = extents(frame, array), strides(frame, array)
-    return _placed(frame, array, array.type, Cell(constant(0)), lengths, steps, aligned=align)

@@ -15,14 +15,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.scopes import OF_KNOWN_LENGTH
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device import rows
-from cuda_device.errors import NOWHERE, CompileError, Location, NotConstant, too_deep
+from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
 from cuda_device.infer import objects, policies
 from cuda_device.infer.frame import (
     CallContext,
@@ -33,16 +33,15 @@ from cuda_device.infer.frame import (
     Program,
     is_static,
 )
-from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import SharedValues, drop_unused, natural_loops
+from cuda_device.ir.dominance import SharedValues, drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.library import NAMES, STANDARD
 from cuda_device.types.known import (
@@ -62,9 +61,9 @@ from cuda_device.types.model import NONE, Array, NoneType, Number, Range, Ref, S
 from cuda_device.types.promote import is_narrow_number
 
 if TYPE_CHECKING:
-    from cuda_device.infer import closures, composites, references, remedies
+    from cuda_device.infer import closures, composites, references, remedies, unrolling
 else:
-    import_lazily(globals(), "cuda_device.infer", "closures", "composites", "references", "remedies")
+    import_lazily(globals(), "cuda_device.infer", "closures", "composites", "references", "remedies", "unrolling")
 
 
 _READING = frozenset(
@@ -262,7 +261,7 @@ class Body:
         ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
         errors = [version.error for version in ordered if version.error is not None]
         if errors:
-            self.unroll(version for version in ordered if isinstance(version.error, NotConstant))
+            self.unroll(version for version in ordered if version.error is not None and version.error.unrolls)
             first = [error for error in errors if not isinstance(error, Follows)] or errors
             raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
@@ -288,24 +287,16 @@ class Body:
         candidates = self.constant_ranges - self.unrolled
         if not candidates:
             return
-        places = places_of_loops(self.python)
         count = len(self.unrolled)
-        for version in versions:
-            inside = (place for place, blocks in places if version.source in blocks and place in candidates)
-            self.unrolled.update(islice(inside, 1))
+        self.unrolled.update(unrolling.innermost(self.python, [version.source for version in versions], candidates))
         if len(self.unrolled) > count:
             raise _MustUnroll
 
     def iterated(self, op: Op, cells: Mapping[Value, Cell]) -> Op:
         """The operation `iter`, which is marked if the loop is unrolled."""
-        known = cells[op.operands[0]].known
-        bounds = [item.value for item in known.items if isinstance(item.value, int)]
-        if not isinstance(known.type, Range) or len(bounds) < 3 or not bounds[2] or len(range(*bounds)) > MOST_ITEMS:
+        if not isinstance(cells[op.operands[0]].known.type, Range):
             return op
-        if op.location not in self.unrolled:
-            self.constant_ranges.add(op.location)
-            return op
-        return replace(op, attributes=op.attributes | {"unroll": True})
+        return unrolling.iterated(op, cells[op.operands[0]].known, self.unrolled, self.constant_ranges)
 
     def propagate(self, source: Block, cells: Sequence[Cell], edge: EdgeKey) -> BlockVersion:
         """Joins the state at an edge into the version of `source` that the state selects, and schedules it if that changed."""
@@ -602,24 +593,6 @@ class Body:
                     self.program.adopted.add(target.block.params[len(arguments)])
                 arguments.append(_carried(frame, cell, state, by_identity))
             end.successors.append(Edge(target.block, arguments))
-
-
-def places_of_loops(function: Function) -> list[tuple[Location, set[Block]]]:
-    """The places of the `iter` of loops, and the blocks of the loops; inner loops come first."""
-    makers = {result: op for op in function.ops() if op.code is ops.PY_ITER for result in op.results}
-    places: list[tuple[Location, set[Block]]] = []
-    for loop in sorted(natural_loops(function.blocks), key=lambda loop: len(loop.blocks)):
-        arguments = (
-            value
-            for block in function.blocks
-            if block not in loop.blocks
-            for edge in block.successors
-            if edge.block is loop.header
-            for value in edge.arguments
-        )
-        steps = [op.operands[0] for op in loop.header.ops if op.code is ops.PY_NEXT]
-        places += [(makers[value].location, set(loop.blocks)) for value in arguments if steps and value in makers][-1:]
-    return places
 
 
 def effects_of(operations: Iterable[Op]) -> Effect:

@@ -22,7 +22,7 @@ from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import array_windows, composites, loops, printing
+from cuda_device.infer import array_shapes, composites, loops, printing
 from cuda_device.infer.calls import Special, call_row, converted, declared, fold
 from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.dependencies import MISSING, PASSING
@@ -455,7 +455,7 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     len: _len,
     list: _list,
     map: _map,
-    memory.aligned: array_windows.aligned,
+    memory.aligned: array_shapes.aligned,
     math.hypot: _hypot,
     next: _next,
     print: printing.print_,

@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuda_device import hooks
-from cuda_device.bytecode.decode import decode
-from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.suspension import POSITION
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import functions
@@ -45,7 +42,6 @@ from cuda_device.infer.frame import CallContext, Cell, Frame, NeverReturns, Prog
 from cuda_device.infer.meanings import Origin
 from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Module, Op, Value
-from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.library import NAMES
@@ -64,9 +60,9 @@ from cuda_device.types.model import NONE
 from cuda_device.types.promote import is_narrow_number, is_wide_float
 
 if TYPE_CHECKING:
-    from cuda_device.infer import closures, loops, objects, precision, remedies
+    from cuda_device.infer import closures, loops, objects, precision, remedies, reporting
 else:
-    import_lazily(globals(), "cuda_device.infer", "closures", "loops", "objects", "precision", "remedies")
+    import_lazily(globals(), "cuda_device.infer", "closures", "loops", "objects", "precision", "remedies", "reporting")
 
 
 # The symbols of a program's functions, which debuggers and profilers show.
@@ -184,7 +180,7 @@ class Inference(Program):
         if loops.is_generator_function(source):
             cells = _converted(frame, source, const_parameters(source), cells)
             return loops.generator(frame, Cell(constant(source)), source, cells)
-        where = (frame.where or frame.location) if source.__module__ in NAMES and _reports(source) else None
+        where = (frame.where or frame.location) if source.__module__ in NAMES and reporting.reports(source) else None
         return self.enter(frame, source, cells, CallContext(where=where), {})
 
     def link(self, function: Extern) -> None:
@@ -336,26 +332,6 @@ class Inference(Program):
                 stale = {id(other) for other in self.order[mark:]}
                 del self.order[mark:]
                 self.found = {key: other for key, other in self.found.items() if id(other) not in stale}
-
-
-@lru_cache(maxsize=256)
-def _reports(source: FunctionType) -> bool:
-    """Whether a function raises exceptions, or waits, which reports of deadlocks show."""
-    return any(instruction.opcode is Opcode.RAISE for instruction in decode(source.__code__)) or _waits(source, ())
-
-
-def _waits(source: FunctionType, callers: tuple[FunctionType, ...]) -> bool:
-    """Whether a function of the library names an entity that waits, or another such function."""
-    captured = (cell.cell_contents for cell in source.__closure__ or ())
-    for named in (*map(source.__globals__.get, source.__code__.co_names), *captured):
-        row = row_of_entity(named)
-        if row is not None and Effect.SUSPENDS in row.effects:
-            return True
-        if not isinstance(named, FunctionType) or named.__module__ not in NAMES or row is not None:
-            continue
-        if named not in callers and _waits(named, (*callers, source)):
-            return True
-    return False
 
 
 def _converted(

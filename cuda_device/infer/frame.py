@@ -294,6 +294,9 @@ class Frame:
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]] = _rule("composites.method_of")
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]] = _rule("kinds.subarrays.made_of")
     select: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell]], Cell]] = _rule("array_parts.select")
+    store_composite: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell], Cell], None]] = _rule(
+        "array_parts.store_composite"
+    )
     of_each: ClassVar[Callable[[Frame, Cell[Any], str], Cell]] = _rule("array_parts.of_each")
     column: ClassVar[Callable[[Frame, Cell[Any], Type, int], Cell]] = _rule("array_parts.column")
     transposed: ClassVar[Callable[[Frame, Cell[Any]], Cell]] = _rule("array_parts.transpose")

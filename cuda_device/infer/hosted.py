@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device.errors import CompileError, NotConstant
+from cuda_device.errors import CompileError, not_constant
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
@@ -146,7 +146,7 @@ def position(keys: Keywords, key: Cell) -> int | None:
 def key_of(key: Cell) -> object:
     """The Python object of a key. Raises `CompileError` if it is not a constant, or not hashable."""
     if not key.known.constant:
-        raise NotConstant(
+        raise not_constant(
             "the key of a dict must be a constant expression",
             help="dicts exist only at compile time: index an array or a tuple, or use if and match",
         )

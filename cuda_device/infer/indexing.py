@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuda_device.errors import CompileError, NotConstant
+from cuda_device.errors import CompileError, not_constant
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import is_member, means
 from cuda_device.ir.nodes import Value
@@ -68,7 +68,7 @@ def position(index: Cell, count: int) -> int:
     """The position, counted from the beginning, of a constant index into `count` elements."""
     if not index.known.constant or not isinstance(index.known.value, int):
         check_index(index.known)
-        raise NotConstant(
+        raise not_constant(
             "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
         )
     position = int(index.known.value)

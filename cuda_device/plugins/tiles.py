@@ -1,13 +1,13 @@
 """Matrix products in tiles: layouts, rings of stages, products, register tiles and schedules, in device code over public names.
 
-    A = tiles.Layout(128, 64, bfloat16)                             a tile of 128 rows and 64 columns in shared memory
+    A = tiles.TileLayout(128, 64, bfloat16)                             a tile of 128 rows and 64 columns in shared memory
     a = shared_array(A.stages(4), A.dtype)                          four of them
     ring = tiles.Ring(full, empty)                                  full, empty = shared_array((2, 4), MBarrier)
     acc = tiles.mma(acc, A.tile(a, stage), B.tile(b, stage))        acc += a @ b.T, by the 128 threads of a warpgroup
 
 A *register tile* is a tuple that holds 64 rows of n columns, distributed over the threads of a warpgroup like the accumulators of
-`wgmma`: each warp has 16 rows, and a thread has n / 4 elements of each of two of them, `row_of(0)` and `row_of(1)`. Element i is in
-the row `row_of(i // 2 % 2)` and the column `column_of(i)`.
+`wgmma`: each warp has 16 rows, and a thread has n / 4 elements of each of two of them, `row_of(0)` and `row_of(1)`. Element i is
+in the row `row_of(i // 2 % 2)` and the column `column_of(i)`.
 
 `mma` multiplies by `wgmma` on sm_90a, and by `ldmatrix` and `mma_sync` on other architectures from sm_80 on. Everything works on
 CPU streams. There, and on a GPU, mistakes of synchronisation are those of the entities that these functions consist of.
@@ -16,7 +16,6 @@ CPU streams. There, and on a GPU, mistakes of synchronisation are those of the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from cuda_device import (
@@ -50,10 +49,11 @@ from cuda_device import (
     wgmma,
     wgmma_wait,
 )
+from cuda_device.extend import dataclass
 
 __all__ = [
-    "Layout",
     "Ring",
+    "TileLayout",
     "column_of",
     "fragments",
     "map_rows",
@@ -75,7 +75,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Layout:
+class TileLayout:
     """A tile of `rows` x `columns` elements of `dtype` in shared memory, in a pattern of `swizzle` bytes (32, 64 or 128).
 
     A row of the pattern has `width` elements. A tile with more columns consists of several panels side by side. `blocks` blocks
@@ -216,10 +216,10 @@ def zeros(columns: int) -> Any:
 def mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     """Starts acc += a @ b.T, by the 128 threads of a warpgroup; with `accumulate=False`, acc = a @ b.T.
 
-    `a` is a swizzled tile of 64 rows, or its `.T` one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled tile
-    of n rows, or a transposed one. Its elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register tile
-    of n columns, or the result of another `mma`. `wait` gives the result. Compute the registers of the next `a` after the wait for
-    the product that reads these.
+    `a` is a swizzled tile of 64 rows, or `.T` of one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled tile
+    of n rows, or a transposed one. The elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register tile
+    of n columns, or the result of another `mma`, or None for zeros. `wait` gives the result. Compute the registers of the next
+    `a` after the wait for the product that reads these.
     """
     if target(provides(sm90a)):
         return wgmma(acc, a, b, accumulate)

@@ -8,35 +8,28 @@ import functools
 import math
 
 import cuda_device as device
-from cuda_device import bfloat16, float32, int32, tiles, uint32
+from cuda_device import bfloat16, float32, int32, tiles
 
 LOWEST = float32(-1e30)
 
 
-def exp2(x):
-    """2 ** x by the special function unit, with subnormal results flushed to zero."""
-    return device.ptx("ex2.approx.ftz.f32 $0, $1;", x, result=float32, volatile=False, host=exp2_of_host)
-
-
-def exp2_of_host(x):
-    return 2.0**x
-
-
 @functools.cache
 def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
-    """The kernel for heads of `head` elements, 64 or 128. Queries, keys, values and results are two-dimensional arrays of `dtype`
-    with a row for each token, and the elements of the heads side by side; tokens of one sequence follow each other.
+    """The kernel for heads of `head` elements, 64 or 128, and the layouts of its tiles of Q, and of K and V.
+
+    Queries, keys, values and results are two-dimensional arrays of `dtype` with a row for each token, and the elements of the
+    heads side by side. The tokens of a sequence follow each other.
     """
     rows = 128
-    Q, K = tiles.Layout(rows, head, dtype), tiles.Layout(columns, head, dtype)
+    of_q, of_k = tiles.TileLayout(rows, head, dtype), tiles.TileLayout(columns, head, dtype)
     factor = math.log2(math.e) / math.sqrt(head)
 
     def softmax(scores, before):
         """The weights of a block of keys, the new maxima, the factors of the earlier sums, and the sums of the weights."""
         most = tiles.row_max(scores, before)
         shift = float32(factor) * most[0], float32(factor) * most[1]
-        weights = tiles.map_rows(lambda x, m: exp2(x * float32(factor) - m), scores, shift)
-        factors = exp2(before[0] * float32(factor) - shift[0]), exp2(before[1] * float32(factor) - shift[1])
+        weights = tiles.map_rows(lambda x, m: math.exp2(x * float32(factor) - m), scores, shift)
+        factors = math.exp2(before[0] * float32(factor) - shift[0]), math.exp2(before[1] * float32(factor) - shift[1])
         # The four threads that share a row add their sums at the end.
         sums = tiles.own_rows(weights, 0, lambda x, y: x + y)
         return weights, most, factors, sums
@@ -47,9 +40,9 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
 
     @device.kernel(max_threads=384, min_blocks=1, fastmath=True)
     def kernel(map_q, map_k, map_v, out, tokens: int32, queries_of_key: int32):
-        q = device.shared_array(Q.stages(1), Q.dtype)
-        k = device.shared_array(K.stages(stages), K.dtype)
-        v = device.shared_array(K.stages(stages), K.dtype)
+        q = device.shared_array(of_q.stages(1), of_q.dtype)
+        k = device.shared_array(of_k.stages(stages), of_k.dtype)
+        v = device.shared_array(of_k.stages(stages), of_k.dtype)
         q_bar = device.shared_array(1, device.MBarrier)
         bars = device.shared_array((4, stages), device.MBarrier)
         keys, values = tiles.Ring(bars[0], bars[1]), tiles.Ring(bars[2], bars[3])
@@ -69,21 +62,21 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
         if group == 0:
             device.set_max_registers(24)
             if thread == 0:
-                q_bar[0].arrive_expect_tx(Q.nbytes)
-                Q.load(q, 0, map_q, start + first_row, head_index * head, q_bar[0])
+                q_bar[0].arrive_expect_tx(of_q.nbytes)
+                of_q.load(q, 0, map_q, start + first_row, head_index * head, q_bar[0])
                 column = head_index // queries_of_key * head
                 for i in range(blocks):
                     row = start + (blocks - 1 - i) * columns
-                    stage = keys.acquire(i, K.nbytes)
-                    K.load(k, stage, map_k, row, column, keys.full[stage])
-                    stage = values.acquire(i, K.nbytes)
-                    K.load(v, stage, map_v, row, column, values.full[stage])
+                    stage = keys.acquire(i, of_k.nbytes)
+                    of_k.load(k, stage, map_k, row, column, keys.full[stage])
+                    stage = values.acquire(i, of_k.nbytes)
+                    of_k.load(v, stage, map_v, row, column, values.full[stage])
         else:
             device.set_max_registers(240)
             half, own = group - 1, thread & 127
             q_bar[0].wait(0)
-            left = device.rows(Q.tile(q, 0), half * 64, 64)
-            scores = tiles.mma(None, left, K.tile(k, keys.wait(0)))
+            left = device.rows(of_q.tile(q, 0), half * 64, 64)
+            scores = tiles.mma(None, left, of_k.tile(k, keys.wait(0)))
             scores = tiles.wait(0, scores)
             if own == 0:
                 keys.release(0)
@@ -100,8 +93,8 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
             acc = tiles.zeros(head)
             for i in range(1, blocks):
                 stage, previous = keys.wait(i), values.wait(i - 1)
-                scores = tiles.mma(None, left, K.tile(k, stage))
-                flying = tiles.mma(acc, p, K.tile(v, previous).T)
+                scores = tiles.mma(None, left, of_k.tile(k, stage))
+                flying = tiles.mma(acc, p, of_k.tile(v, previous).T)
                 scores = tiles.wait(1, scores)
                 if own == 0:
                     keys.release(stage)
@@ -113,9 +106,9 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                     values.release(previous)
                 acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
             stage = values.wait(blocks - 1)
-            acc = tiles.wait(0, tiles.mma(acc, p, K.tile(v, stage).T))
+            acc = tiles.wait(0, tiles.mma(acc, p, of_k.tile(v, stage).T))
             low, high = tiles.row_total(sums)
             acc = tiles.map_rows(lambda x, f: x * f, acc, (1 / low, 1 / high))
             tiles.store_to_array(acc, out[start : start + tokens], first_row + half * 64, head_index * head)
 
-    return kernel, Q, K
+    return kernel, of_q, of_k

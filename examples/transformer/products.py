@@ -1,9 +1,9 @@
-"""C = A @ B or A @ B.T on the tensor cores of sm_90a: persistent, one producer warp and two consumer warpgroups, TMA and clusters."""
+"""C = A @ B, or A @ B.T, on the tensor cores of sm_90a: persistent blocks in clusters, a producer and two consumer warpgroups."""
 
 import functools
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, int32, tiles
+from cuda_device import bfloat16, int32, tiles
 
 GROUP = 8
 """The rows of tiles that blocks which run at the same time share."""
@@ -11,16 +11,19 @@ GROUP = 8
 
 @functools.cache
 def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=False):
-    """The kernel for these tiles; its `launch` in `matmul` shows the arguments. `transposed`: the product with B.T, (n, k)."""
-    A = tiles.Layout(bm, bk, dtype)
-    B = tiles.Layout(*((bn, bk) if transposed else (bk, bn)), dtype, blocks=cluster)
-    C = tiles.Layout(bm // 2, bn, dtype)
+    """The kernel, and the layouts of its tiles of A, B and C, whose boxes are those of the tensor maps.
+
+    A is (m, k), and B is (k, n), or (n, k) if it is `transposed`. A block computes `bm` x `bn` elements of C at a time.
+    """
+    of_a = tiles.TileLayout(bm, bk, dtype)
+    of_b = tiles.TileLayout(*((bn, bk) if transposed else (bk, bn)), dtype, blocks=cluster)
+    of_c = tiles.TileLayout(bm // 2, bn, dtype)
 
     @device.kernel(max_threads=384, min_blocks=1, cluster=cluster)
     def kernel(map_a, map_b, map_c, m: int32, n: int32, k: int32):
-        a = device.shared_array(A.stages(stages), A.dtype)
-        b = device.shared_array(B.stages(stages), B.dtype)
-        c = device.shared_array(C.stages(2), C.dtype)
+        a = device.shared_array(of_a.stages(stages), of_a.dtype)
+        b = device.shared_array(of_b.stages(stages), of_b.dtype)
+        c = device.shared_array(of_c.stages(2), of_c.dtype)
         bars = device.shared_array((2, stages), device.MBarrier)
         ring = tiles.Ring(bars[0], bars[1])
         thread, group, rank = int32(device.thread_idx.x), tiles.warpgroup(), int32(device.block_rank)
@@ -38,12 +41,12 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=
                 for i, j in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
                     row = (i * cluster + rank) * bm
                     for kt in range(steps):
-                        stage = ring.acquire(step, A.nbytes + B.nbytes)
-                        A.load(a, stage, map_a, row, kt * bk, ring.full[stage])
+                        stage = ring.acquire(step, of_a.nbytes + of_b.nbytes)
+                        of_a.load(a, stage, map_a, row, kt * bk, ring.full[stage])
                         if transposed:
-                            B.load(b, stage, map_b, j * bn, kt * bk, ring.full[stage], rank)
+                            of_b.load(b, stage, map_b, j * bn, kt * bk, ring.full[stage], rank)
                         else:
-                            B.load(b, stage, map_b, kt * bk, j * bn, ring.full[stage], rank)
+                            of_b.load(b, stage, map_b, kt * bk, j * bn, ring.full[stage], rank)
                         step += 1
         else:
             device.set_max_registers(240)
@@ -53,8 +56,8 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=
                 previous = device.uint32(0)
                 for kt in range(steps):
                     stage = ring.wait(step)
-                    right = B.tile(b, stage) if transposed else B.tile(b, stage).T
-                    acc = tiles.mma(acc, device.rows(A.tile(a, stage), half * 64, 64), right)
+                    right = of_b.tile(b, stage) if transposed else of_b.tile(b, stage).T
+                    acc = tiles.mma(acc, device.rows(of_a.tile(a, stage), half * 64, 64), right)
                     tiles.wait(1)
                     if kt > 0 and own < cluster:
                         ring.release_in(previous, own)
@@ -66,13 +69,13 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=
                 if own == 0:
                     device.bulk_wait(0, read=True)
                 device.barrier_sync(group, 128)
-                tiles.store(acc, C.tile(c, half))
+                tiles.store(acc, of_c.tile(c, half))
                 device.fence_proxy_async()
                 device.barrier_sync(group, 128)
                 if own == 0:
-                    C.save(c, half, map_c, (i * cluster + rank) * bm + half * 64, j * bn)
+                    of_c.save(c, half, map_c, (i * cluster + rank) * bm + half * 64, j * bn)
             if own == 0:
                 device.bulk_wait(0)
         device.cluster_sync()
 
-    return kernel, A, B, C
+    return kernel, of_a, of_b, of_c

@@ -68,7 +68,7 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
         device.syncthreads()
         scale = device.rsqrt(sum(sums) / columns + float32(epsilon))
         for i, chunk in enumerate(values):
-            pairs = zip(floats(chunk), floats(weights[i]))
+            pairs = zip(floats(chunk), floats(weights[i]), strict=True)
             target[row, threads * i + thread] = chunk_of(tuple([v * scale * w for v, w in pairs]))
 
     return kernel
@@ -87,7 +87,7 @@ def softmax(columns):
             values = tuple(source[row, 32 * i + lane] for i in range(chunks))
             most = float32(-math.inf)
             for chunk in values:
-                most = max(most, max(floats(chunk)))
+                most = max(most, *floats(chunk))
             most = over_warp(max, most) * float32(factor)
             total = float32(0)
             for chunk in values:
@@ -105,8 +105,8 @@ def softmax(columns):
 def rotary(head=128):
     """The kernel that rotates the pairs (x[i], x[i + head / 2]) of each head by the angles of its token.
 
-    `x` has the shape (tokens, heads * head), and is changed in place in its first `heads` heads; `cosines` and `sines` are float32
-    of the shape (positions, head / 2), and `positions` has the position of each token.
+    `x` has the shape (tokens, columns), and is changed in place in its first `heads` heads. `cosines` and `sines` are float32 of
+    the shape (positions, head / 2), and `positions` has the position of each token.
     """
     chunks = head // 2 // CHUNK
 
@@ -121,7 +121,7 @@ def rotary(head=128):
             a, b = floats(words[token, left]), floats(words[token, left + chunks])
             c = eight(cosines.view(float32x4), positions[token], 2 * part)
             s = eight(sines.view(float32x4), positions[token], 2 * part)
-            words[token, left] = chunk_of(tuple(x * u - y * v for x, y, u, v in zip(a, b, c, s)))
-            words[token, left + chunks] = chunk_of(tuple(y * u + x * v for x, y, u, v in zip(a, b, c, s)))
+            words[token, left] = chunk_of(tuple(x * u - y * v for x, y, u, v in zip(a, b, c, s, strict=True)))
+            words[token, left + chunks] = chunk_of(tuple(y * u + x * v for x, y, u, v in zip(a, b, c, s, strict=True)))
 
     return kernel

@@ -456,7 +456,7 @@ def test_tables_name_each_row_once():
 def test_each_device_entity_is_public_and_documented():
     ours = [getattr(home, name) for home in (cuda_device, extend) for name in home.__all__]
     spaces = (vars(math), vars(builtins), np.sctypeDict, vars(prelude), vars(numeric))
-    spaces += (vars(atomics), vars(packing), vars(complex_functions))
+    spaces += (vars(atomics), vars(packing), vars(complex_functions), vars(extend.copies))
     theirs = [value for space in spaces for value in space.values()]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [getattr(memory, name) for name in "cluster_word array_at constant_array displaced grid_word".split()]

@@ -107,9 +107,10 @@ class Dialect(ABC):
         self.shared_arrays = dict(sorted(shared.items()))
         """By their numbers: operations with the same number are the same array."""
         self.offsets, self.shared_bytes = shared_offsets(self.shared_arrays, most_shared)
-        dynamic = [op.attributes.get("align", 1) for op in self.ops_by_code.get(ops.DYNAMIC_SHARED, ())]
-        self.dynamic_align = max(dynamic, default=1)
+        self.dynamic_align = 1
         """The alignment of dynamic shared memory, which follows the arrays. A launch rounds it up to 128."""
+        for op in self.ops_by_code.get(ops.DYNAMIC_SHARED, ()):
+            self.dynamic_align = max(self.dynamic_align, op.attributes.get("align", 1))
         self.shared_bytes = -(-self.shared_bytes // self.dynamic_align) * self.dynamic_align
 
     @abstractmethod

@@ -12,18 +12,17 @@ from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer.array_windows import extents, product, strides
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
-from cuda_device.infer.meanings import is_member
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.known import constant, of_type
-from cuda_device.types.layout import align_of, has_identity, size_of
+from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.vector_classes import host_class_of
 
 if TYPE_CHECKING:
     from cuda_device.device import memory
-    from cuda_device.infer import composites, indexing, references
+    from cuda_device.infer import indexing, references
 else:
     import_lazily(globals(), "cuda_device.infer", "composites", "indexing", "references")
     import_lazily(globals(), "cuda_device.device", "memory")
@@ -124,47 +123,12 @@ def store(frame: Frame, owner: Cell[model.Array], index: Cell, value: Cell) -> N
         return
     element = array.dtype
     value = frame.scalar(value)
-    if not isinstance(element, model.Number):
-        _store_composite(frame, owner, parts, value)
+    if not (isinstance(element, model.Number) and isinstance(value.known.type, model.Number)):
+        frame.store_composite(owner, parts, value)
         return
-    if not isinstance(value.known.type, model.Number):
-        raise _refused(array, value)
     indices = indexing.values_of(frame, parts)
     item = frame.materialise(frame.as_stored(value, element), element)
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
-
-
-def _store_composite(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell], value: Cell) -> None:
-    """Writes an element that is not a number."""
-    array = owner.type
-    element = array.dtype
-    assert owner.value is not None
-    if isinstance(element, model.Struct) and element.host is None:
-        value = composites.as_record(frame, element, value)
-    value = composites.as_aligned(frame, element, value)
-    if has_identity(element):
-        raise references.refusal(element)
-    if not isinstance(value.known.type, (model.Vector, model.Struct, model.Tuple, model.Pointer)):
-        raise _refused(array, value)
-    indices = indexing.values_of(frame, parts)
-    if references.is_copied_in_memory(frame, value, element):
-        references.store(frame, references.element(frame, owner, indices), value)
-        return
-    composites.check_member(value.known, element, f"an element of {array}")
-    frame.build.effect(ops.PY_SETITEM, owner.value, *indices, frame.materialise(value, element))
-
-
-def _refused(array: model.Array, value: Cell) -> CompileError:
-    """The error for a value of another kind than the elements."""
-    loads = isinstance(value.known.type, model.Ref) and isinstance(value.known.type.pointee, model.AtomicCell)
-    return CompileError(
-        f"an element of {array} cannot be set to {value.known}",
-        help="write x.load(), its value"
-        if loads
-        else "write its .value"
-        if is_member(value.known)
-        else f"write a {'number' if isinstance(array.dtype, model.Number) else array.dtype}",
-    )
 
 
 # Attributes

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from cuda_device.errors import CompileError, NotConstant
+from cuda_device.errors import CompileError, not_constant
 from cuda_device.infer import composites, conditions, hosted, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank, is_of, library
 from cuda_device.infer.joins import join_all
@@ -55,7 +55,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
         plain = frame.tuple([frame.tuple(frame.fields(part)) for part in parts])
         return frame.bundle(classes.pop(), frame.fields(_item(frame, plain, index)))
     if any(part.known.identity is not None for part in parts):
-        raise NotConstant(
+        raise not_constant(
             f"the index of {owner.known} must be a constant integer: its items are objects that change",
             help="make them tuples, or use local_array",
         )
@@ -65,7 +65,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
         return frame.item(table, index)
     joined = join_all([item.forget() for item in owner.known.items] or [Undefined()])
     if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)):
-        raise NotConstant(
+        raise not_constant(
             f"the index of {owner.known} must be a constant integer: its items have no common type",
             help="loop over the tuple with for",
         )
@@ -145,13 +145,13 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
     """The items after an assignment by a run-time index."""
     indexing.check_index(index.known)
     if len(parts) > _MOST_SELECTED:
-        raise NotConstant(
+        raise not_constant(
             f"a list of {len(parts)} items is too long for an assignment by a run-time index: the limit is {_MOST_SELECTED}",
             help="loop over a range with constant bounds, which is unrolled, or over a tuple",
         )
     joined = join_all([cell.known.forget() for cell in (*parts, value)])
     if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined)):
-        raise NotConstant(
+        raise not_constant(
             f"{value.known} and the items of the list have no common type, and the index is known only at run time",
             help="use a list of numbers of one type, or a constant index",
         )

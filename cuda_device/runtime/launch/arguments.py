@@ -25,7 +25,6 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
-from cuda_device.runtime.launch.by_value import OWN_BYTES
 from cuda_device.types import model
 from cuda_device.types.argument_packing import Leaf
 from cuda_device.types.host import (
@@ -65,6 +64,10 @@ def read(value: Any, name: str, stream: Stream, *, is_constant: bool = False) ->
     if is_constant:
         return _constant(value, name)
     return (_READERS.get(type(value)) or _reader_of(type(value)))(value, name, stream)
+
+
+OWN_BYTES = "_cuda_device_bytes_"
+"""The method of objects that kernels take as bytes (`by_value`)."""
 
 
 def _reader_of(cls: type[Any]) -> _Reader:

@@ -21,9 +21,6 @@ from cuda_device.types.model import Ref, Space
 if TYPE_CHECKING:
     from cuda_device.runtime.arrays.array_view import ArrayView
 
-OWN_BYTES = "_cuda_device_bytes_"
-"""The method of such objects that returns the bytes."""
-
 
 class ByValue:
     """An object that kernels take as a copy of some bytes. In device code it is a reference to a struct that nobody writes.
