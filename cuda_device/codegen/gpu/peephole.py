@@ -297,6 +297,19 @@ def state_resident_blocks(ptx: str) -> str:
     return _BLOCK_LIMIT.sub(r"\1.minnctapersm 1\n", ptx)
 
 
+# The instructions of bfloat16 for which `.ftz` is optional in PTX are conversions of one number; `ex2` requires it.
+_FLUSHING = re.compile(r"(\t(?:setp?|min|max|add|sub|mul|fma|neg|abs)(?:\.\w+)*?)\.ftz((?:\.\w+)*?\.bf16(?:x2)?\b)")
+_FLUSHING_PAIR = re.compile(r"(\tcvt(?:\.\w+)*?)\.ftz((?:\.\w+)*?\.bf16x2\.f32\b)")
+
+
+def keep_subnormal(ptx: str) -> str:
+    """Removes `.ftz` from instructions of bfloat16, which do not have it. Bug of LLVM 20 and later versions.
+
+    LLVM writes `setp.gt.ftz.bf16` for a comparison where subnormal numbers are flushed to zero.
+    """
+    return _FLUSHING_PAIR.sub(r"\1\2", _FLUSHING.sub(r"\1\2", ptx))
+
+
 Rows = tuple[tuple[Callable[[str], str], tuple[str, ...]], ...]
 """Rewritings, in their order, each with texts: programs without any of them are not rewritten."""
 
@@ -312,6 +325,7 @@ WORKAROUNDS: Rows = (
     (load_bytes, ("ld.param.s8",)),
     (part_in_recursion, ("call",)),
     (state_resident_blocks, ("setmaxnreg",)),
+    (keep_subnormal, (".ftz.bf16", ".ftz.NaN.bf16")),
 )
 
 
