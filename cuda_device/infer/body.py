@@ -62,8 +62,10 @@ from cuda_device.types.promote import is_narrow_number
 
 if TYPE_CHECKING:
     from cuda_device.infer import closures, composites, references, remedies, unrolling
+    from cuda_device.types import sealed
 else:
     import_lazily(globals(), "cuda_device.infer", "closures", "composites", "references", "remedies", "unrolling")
+    import_lazily(globals(), "cuda_device.types", "sealed")
 
 
 _READING = frozenset(
@@ -370,8 +372,8 @@ class Body:
                 if error.location is NOWHERE:
                     error.location = frame.location
                 for meaning in (cells[value].known.value for value in op.operands if value in cells):
-                    if (explain := getattr(meaning, "explain", None)) is not None:
-                        explain(error)
+                    if isinstance(meaning, sealed.Sealed):
+                        meaning.explain(error)
                 # The remaining operations are still inferred: their effect on a back edge may remove the error.
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error

@@ -1,9 +1,11 @@
-"""Workarounds for bugs of assemblers: the rewritten PTX, and the results of kernels on each stream."""
+"""Workarounds for bugs of assemblers and of LLVM: the rewritten PTX, and the results of kernels on each stream."""
 
 import numpy as np
 import pytest
+from conftest import can_assemble
 
 import cuda_device as device
+from cuda_device import bfloat16, float32
 from cuda_device.codegen.gpu.peephole import avoid_faults
 
 LEAST = """.visible .entry k(
@@ -39,6 +41,50 @@ def test_signed_bytes(place):
     assert f"\tld.param.b8 \t%rs2, {place};\n\tcvt.s16.s8 \t%rs2, %rs2;\n\tld.param.s8 \t%r2, {place};" in avoid_faults(
         text
     )
+
+
+@pytest.mark.parametrize(
+    "flushing",
+    [
+        *("setp.gt.ftz.bf16", "setp.gt.ftz.bf16x2", "set.gt.ftz.bf16.bf16", "min.ftz.bf16", "max.ftz.bf16x2"),
+        *("add.rn.ftz.bf16", "sub.ftz.bf16", "mul.rn.ftz.bf16x2", "fma.rn.ftz.bf16", "neg.ftz.bf16", "abs.ftz.bf16"),
+    ],
+)
+def test_subnormal_numbers_of_bfloat16_are_kept(flushing):
+    assert avoid_faults(f"\t{flushing} \t%rs1, %rs2;\n") == f"\t{flushing.replace('.ftz', '')} \t%rs1, %rs2;\n"
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    ["ex2.approx.ftz.bf16", "cvt.ftz.f32.bf16", "cvt.rn.ftz.bf16.f32", "setp.gt.ftz.f32", "max.ftz.f16x2"],
+)
+def test_other_subnormal_numbers_are_flushed(instruction):
+    text = f"\t{instruction} \t%rs1, %rs2;\n"
+    assert avoid_faults(text) == text
+
+
+@device.kernel(fastmath=True)
+def chosen(x, y, out):
+    """LLVM compares the numbers as bfloat16, because their conversions are exact."""
+    i = device.tid(1)
+    out[i, 0] = x[i] if float32(x[i]) > float32(y[i]) else y[i]
+    out[i, 1] = x[i] if float32(x[i]) < float32(y[i]) else y[i]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+def test_comparisons_of_bfloat16_can_be_assembled(target):
+    arguments = device.ArrayType(bfloat16, 1), device.ArrayType(bfloat16, 1), device.ArrayType(bfloat16, 2)
+    text = device.compile(chosen, *arguments, target=target, output="ptx").code
+    assert "\tsetp.gt.bf16 " in text and "\tsetp.lt.bf16 " in text
+    if can_assemble(target):
+        device.compile(chosen, *arguments, target=target)
+
+
+def test_the_larger_and_the_smaller_of_bfloat16(stream):
+    dtype = device.numpy_dtype(bfloat16)
+    x, y = (np.random.default_rng(seed).normal(size=128).astype(dtype) for seed in (1, 2))
+    out = stream.run(chosen, x, y, np.zeros((128, 2), dtype), block=128)[-1]
+    assert np.array_equal(out, np.stack([np.maximum(x, y), np.minimum(x, y)], axis=-1))
 
 
 def module(**calls):

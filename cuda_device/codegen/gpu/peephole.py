@@ -1,4 +1,4 @@
-"""Rewrites PTX by two tables: peephole optimisations, and workarounds for bugs of NVIDIA's assemblers.
+"""Rewrites PTX by two tables: peephole optimisations, and workarounds for bugs of NVIDIA's assemblers and of LLVM.
 
     apply_peepholes(ptx)     applies `PEEPHOLES`
     avoid_faults(ptx)        applies `WORKAROUNDS`
@@ -121,7 +121,7 @@ def mark_no_allocate(ptx: str) -> str:
     return ptx if _READS.search(ptx) else _STORE.sub("st.global.L1::no_allocate.", ptx)
 
 
-# Workarounds for bugs of NVIDIA's assemblers
+# Workarounds for bugs of NVIDIA's assemblers, and of LLVM
 #
 # A workaround costs an instruction or two. It is applied for all assemblers, because which one will read the text is not known
 # yet. Bugs that are avoided in LLVM IR are described in `codegen/emit/llvm_writer`.
@@ -297,6 +297,21 @@ def state_resident_blocks(ptx: str) -> str:
     return _BLOCK_LIMIT.sub(r"\1.minnctapersm 1\n", ptx)
 
 
+# Subnormal numbers of bfloat16
+#
+#     setp.gt.ftz.bf16 %p1, %rs1, %rs2;  →    setp.gt.bf16 %p1, %rs1, %rs2;
+
+_FLUSHING = re.compile(r"(\t(?:setp?|min|max|add|sub|mul|fma|neg|abs)(?:\.\w+)*?)\.ftz(?=\.bf16)")
+
+
+def keep_subnormal(ptx: str) -> str:
+    """Removes `.ftz` from instructions that compute with or compare bfloat16, which do not have it. Bug of LLVM 22.
+
+    All assemblers refuse it there. `ex2` of bfloat16 requires it, and conversions may have it.
+    """
+    return _FLUSHING.sub(r"\1", ptx)
+
+
 Rows = tuple[tuple[Callable[[str], str], tuple[str, ...]], ...]
 """Rewritings, in their order, each with texts: programs without any of them are not rewritten."""
 
@@ -312,6 +327,7 @@ WORKAROUNDS: Rows = (
     (load_bytes, ("ld.param.s8",)),
     (part_in_recursion, ("call",)),
     (state_resident_blocks, ("setmaxnreg",)),
+    (keep_subnormal, (".ftz.bf16",)),
 )
 
 

@@ -150,9 +150,8 @@ def test_product(warpgroups, case):
     right = in_order(a.astype(np.float64) @ b.astype(np.float64).T + (case.start is not None))
     dtype = np.int32 if case.b in (int8, uint8) else np.float32
     out = np.zeros((128, case.n // 4), np.uint32) if case.start is uint32 else np.zeros((128, case.n // 2), dtype)
-    kernel, (a, b, out) = product(case), map(warpgroups.array, (a, b, out))
-    warpgroups.launch(kernel, a, b, out, grid=1, block=128)
-    result = warpgroups.numpy(out)
+    kernel = product(case)
+    result = warpgroups.run(kernel, a, b, out, block=128)[-1]
     assert ((result.view(np.float16) if case.start is uint32 else result) == right).all()
     text = device.compile(kernel, a, b, out, target="sm_90a", output="ptx").code
     assert text.count(case.instruction) == case.k * size_of(case.b) // 32
