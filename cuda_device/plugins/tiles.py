@@ -5,9 +5,9 @@
     ring = tiles.Ring(full, empty)                                  full, empty = shared_array((2, 4), MBarrier)
     acc = tiles.mma(acc, A.tile(a, stage), B.tile(b, stage))        acc += a @ b.T, by the 128 threads of a warpgroup
 
-A *register tile* is a tuple that holds 64 rows of n columns, distributed over the threads of a warpgroup like the accumulators of
-`wgmma`: each warp has 16 rows, and a thread has n / 4 elements of each of two of them, `row_of(0)` and `row_of(1)`. Element i is in
-the row `row_of(i // 2 % 2)` and the column `column_of(i)`.
+A *register tile* is a tuple that holds 64 rows of n columns, distributed over the threads of a warpgroup like the accumulators
+of `wgmma`: each warp has 16 rows, and a thread has n / 4 elements of each of two of them, `row_of(0)` and `row_of(1)`. Element i
+is in the row `row_of(i // 2 % 2)` and the column `column_of(i)`.
 
 `mma` multiplies by `wgmma` on sm_90a, and by `ldmatrix` and `mma_sync` on other architectures from sm_80 on. Everything works on
 CPU streams. There, and on a GPU, mistakes of synchronisation are those of the entities that these functions consist of.
@@ -218,9 +218,9 @@ def zeros(columns: int) -> Any:
 def mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     """Starts acc += a @ b.T, by the 128 threads of a warpgroup; with `accumulate=False`, acc = a @ b.T.
 
-    `a` is a swizzled tile of 64 rows, or its `.T` one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled tile
-    of n rows, or a transposed one. Its elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register tile
-    of n columns, or the result of another `mma`. `wait` gives the result.
+    `a` is a swizzled tile of 64 rows, or the `.T` of one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled
+    tile of n rows, or a transposed one. Its elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register
+    tile of n columns, or the result of another `mma`. `wait` gives the result.
     """
     if target(provides(sm90a)):
         return wgmma(acc, a, b, accumulate)
