@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cuda_device.device import memory
     from cuda_device.infer import indexing, references
 else:
-    import_lazily(globals(), "cuda_device.infer", "composites", "indexing", "references")
+    import_lazily(globals(), "cuda_device.infer", "indexing", "references")
     import_lazily(globals(), "cuda_device.device", "memory")
 
 

@@ -74,7 +74,10 @@ def _reader(boxes: Boxes) -> Callable[..., Any]:
     word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
     blank, form = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), _as_tf32 if is_tf32 else _as_is
 
+    unit = UNIT // size
+
     def read(tile: Any, map: Any, place: Any) -> None:
+        _check_place(place, unit)
         array, memory = map._data.cast(word), tile.pointer().cast(word)
         for row in range(count):
             start, low, high = row_of(map, place, row)
@@ -87,6 +90,23 @@ def _reader(boxes: Boxes) -> Callable[..., Any]:
                     memory[i ^ (i >> 3 & mask)] = form(source[j]) if low <= j and j < high else blank
 
     return read
+
+
+def _check_place(place: Any, unit: Any) -> None:
+    """Reports a box that does not begin at a multiple of 16 bytes, which stops a kernel on GPUs."""
+    if place[-1] % unit != 0:
+        raise ValueError(
+            f"the last coordinate of a box is {place[-1]}, not a multiple of {unit} elements, which are 16 bytes",
+            "begin the box elsewhere",
+        )
+
+
+def _check_stored_place(place: Any, unit: Any) -> None:
+    """The same for stores, which GPUs do not begin outside of the array."""
+    _check_place(place, unit)
+    for coordinate in place:
+        if coordinate < 0:
+            raise ValueError(f"a box is stored at a negative coordinate: {coordinate}", "store parts of the tile")
 
 
 def _are_aligned(a: Any, b: Any) -> Any:
@@ -146,7 +166,10 @@ def storer(boxes: Boxes) -> Callable[..., Any]:
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
     word, mask, chunks_of_row = _WORDS[size], _mask(boxes), width * size // UNIT
 
+    unit = UNIT // size
+
     def store(map: Any, tile: Any, *place: Any) -> None:
+        _check_stored_place(place, unit)
         array, memory = map._data.cast(word), tile.pointer().cast(word)
         copies.begin_copy(KIND, proxy=True)
         for row in range(count):
@@ -169,7 +192,10 @@ def reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
     row_of, count, width, mask = _row_of(boxes), _rows(boxes), boxes.box[-1], _mask(boxes)
     combine = combiner(op, boxes.element)
 
+    unit = UNIT // layout.size_of(boxes.element)
+
     def reduce(map: Any, tile: Any, *place: Any) -> None:
+        _check_stored_place(place, unit)
         memory = tile.pointer()
         copies.begin_copy(KIND, proxy=True)
         for row in range(count):

@@ -199,6 +199,7 @@ def _tile_class(tile: Tile) -> Any:
     members = {"array": model.Array(tile.element, 3 if tile.pitch else 2)}
     nbytes = tile.shape[0] * tile.shape[1] * layout.size_of(tile.element)
     names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "nbytes": nbytes}
+    names["transposed"] = tile.transposed
     names |= {"dtype": property(_dtype), "T": property(_transpose)}
     names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem)}
     return struct(type(f"swizzled{tile.pattern}", (), {"__annotations__": members, "__module__": __name__, **names}))

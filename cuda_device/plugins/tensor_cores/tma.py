@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm90, sm100, target, uint16
-from cuda_device.extend import Known, aligned, constant_of, model, specialised
+from cuda_device.extend import Known, aligned, constant_of, layout, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
@@ -26,6 +26,7 @@ def tma_load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any = None) -
     """Starts to copy a box of the array of `map` to `dst` in shared memory, and completes `map.nbytes` on the barrier `bar`.
 
     `coords`, a tuple of integers in the order of the array's axes, are those of the box's first element; they may be negative.
+    The box begins at a multiple of 16 bytes along the last axis, without which the hardware (H200) stops the kernel.
     `dst` is a contiguous array or a tile with as many elements as the box, in its order, swizzled as the map says, and aligned
     to 128 bytes, or as its pattern needs; a `shared_array` is aligned by itself. With `multicast`, a mask of the blocks of the
     cluster, each of these gets the box at the same place of its shared memory, and the bytes on its own barrier. Call it by one
@@ -37,7 +38,7 @@ def tma_load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any = None) -
 def tma_store(map: Any, coords: Any, src: Any) -> None:
     """Starts to copy `src` in shared memory to a box of the array of `map`, as part of the thread's next group of copies.
 
-    `coords` and `src` are like those of `tma_load`. Threads that have written to `src` call `fence_proxy_async` before the
+    `coords` and `src` are like those of `tma_load`, but no coordinate is negative. Threads that have written to `src` call `fence_proxy_async` before the
     barrier that precedes the call. `bulk_commit` makes a group, for which `bulk_wait` waits. Device only, for sm_90 and later.
     Raises `CompileError` for other arguments and read-only arrays. PTX: cp.async.bulk.tensor.
     """
@@ -72,7 +73,8 @@ def _boxes_of(map: Known, entity: str) -> Boxes:
     return boxes
 
 
-def _check_coords(coords: Known, boxes: Boxes, entity: str) -> None:
+def _check_coords(coords: Known, boxes: Boxes, entity: str, least: int | None = None) -> None:
+    """Refuses coordinates that the hardware does not take; `least` is the least one, if there is one."""
     items = coords.items if isinstance(coords.type, model.Tuple) else (coords,)
     if not all(model.is_index(item.type) for item in items):
         raise CompileError(f"the coordinates of {entity} are integers, not {coords}", help="convert them, as in int(…)")
@@ -81,6 +83,22 @@ def _check_coords(coords: Known, boxes: Boxes, entity: str) -> None:
             f"{entity} needs a coordinate for each of the {len(boxes.box)} axes of the map, not {len(items)}",
             help="give a tuple, in the order of the array's axes",
         )
+    known = [item.value for item in items if isinstance(item.value, int)]
+    if least is not None and known and min(known) < least:
+        raise CompileError(
+            f"{entity} takes no negative coordinate, and one is {min(known)}", help="store parts of the tile"
+        )
+    unit = _unit(boxes)
+    if isinstance(items[-1].value, int) and items[-1].value % unit:
+        raise CompileError(
+            f"the last coordinate of {entity} is {items[-1].value}, not a multiple of {unit} elements, which are 16 bytes",
+            help="begin the box elsewhere",
+        )
+
+
+def _unit(boxes: Boxes) -> int:
+    """The number of elements along the last axis of which the coordinates of boxes are multiples: 16 bytes."""
+    return 16 // layout.size_of(boxes.element)
 
 
 def _check_tile(tile: Known, boxes: Boxes, entity: str) -> None:
@@ -198,7 +216,7 @@ def _(map: Known, coords: Known, src: Known) -> Callable[..., Any]:
 def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
     boxes = _boxes_of(map, entity)
     _check_tile(src, boxes, entity)
-    _check_coords(coords, boxes, entity)
+    _check_coords(coords, boxes, entity, least=0)
     _check_writable(boxes)
     return boxes
 

@@ -324,7 +324,7 @@ PROGRAM = ProgramSummary(
         True,
         True,
         True,
-        {1: HERE},
+        {1: ReportPlace(HERE, "a barrier in phase {0}")},
         {2: ReportPlace(HERE, "{0} < \u20ac", "help\n", True)},
         {3: Print("%d %s", ("q", ("a", "b")))},
     ),

@@ -54,8 +54,8 @@ def stored():
 
 
 @device.kernel
-def through(source, target, coords, out, shape: ConstExpr, swizzle: ConstExpr, op: ConstExpr):
-    """Loads a box, copies its logical elements to `out`, and stores it, or combines it with what is there."""
+def through(source, target, coords, place, out, shape: ConstExpr, swizzle: ConstExpr, op: ConstExpr):
+    """Loads the box at `coords`, copies its logical elements to `out`, and stores it, or combines it, at `place`."""
     tile = shared_array(shape, out.dtype, align=1024)
     tile = swizzled(tile, swizzle) if swizzle else tile.reshape(-1, shape[-1])
     bar, t = shared_array(1, MBarrier)[0], device.thread_idx.x
@@ -73,9 +73,9 @@ def through(source, target, coords, out, shape: ConstExpr, swizzle: ConstExpr, o
     device.syncthreads()
     if t == 0:
         if op == "store":
-            tma_store(target, coords, tile)
+            tma_store(target, place, tile)
         else:
-            tma_reduce(target, coords, tile, op)
+            tma_reduce(target, place, tile, op)
         stored()
 
 
@@ -84,6 +84,13 @@ def numbers(shape, dtype):
     return (np.arange(np.prod(shape)).reshape(shape) * 7 % 31 - (15 if np.dtype(dtype).kind != "u" else 0)).astype(
         dtype
     )
+
+
+def covered(coords, box, shape):
+    """The elements of a box that are inside of an array, and their indices in the array."""
+    places = np.meshgrid(*(c + np.arange(n) for c, n in zip(coords, box, strict=True)), indexing="ij")
+    inside = np.all([(0 <= p) & (p < n) for p, n in zip(places, shape, strict=True)], axis=0)
+    return inside, tuple(p[inside] for p in places)
 
 
 def run(stream, dtype, shape, box, coords, *, swizzle=0, fill="zeros", op="store", tile=None):
@@ -95,13 +102,12 @@ def run(stream, dtype, shape, box, coords, *, swizzle=0, fill="zeros", op="store
     source, target, out = stream.array(x), stream.array(y), stream.empty((rows, width), dtype)
     maps = [TensorMap.of(array, box, swizzle=swizzle, fill=fill) for array in (source, target)]
     coords = tuple(map(int, coords))
-    stream.launch(through, *maps, coords, out, tile, swizzle, op, grid=1, block=THREADS)
-    places = np.meshgrid(*(c + np.arange(n) for c, n in zip(coords, box, strict=True)), indexing="ij")
-    inside = np.all([(0 <= p) & (p < n) for p, n in zip(places, shape, strict=True)], axis=0)
+    place = tuple(max(c, 0) for c in coords)  # stores take no negative coordinates
+    stream.launch(through, *maps, coords, place, out, tile, swizzle, op, grid=1, block=THREADS)
+    inside, where = covered(coords, box, shape)
     expected = np.full(box, np.nan if fill == "nan" else 0, np.float64).astype(dtype)
-    expected[inside] = x[tuple(p[inside] for p in places)]
-    after = y.copy()
-    where = tuple(p[inside] for p in places)
+    expected[inside] = x[where]
+    after, (inside, where) = y.copy(), covered(place, box, shape)
     after[where] = OPERATIONS[op](after[where], expected[inside])
     logical = expected.reshape(tile)
     logical = logical.transpose(1, 0, 2) if len(tile) == 3 and swizzle else logical
@@ -120,7 +126,7 @@ def check(pairs):
         np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
 
 
-PLACES = [(0, 0), (4, 16), (3, 5), (-3, -5), (17, 40), (-9, 3), (3, 99)]
+PLACES = [(0, 0), (4, 16), (3, 8), (-3, -8), (17, 40), (-9, 8), (3, 96)]
 
 
 @pytest.mark.parametrize("coords", PLACES)
@@ -142,11 +148,11 @@ def test_each_type_with_and_without_a_pattern(copies, dtype):
     for swizzle in (0, (32, 64, 128)[TYPES.index(dtype) % 3]):
         width = (swizzle or 48) // size
         check(run(copies, dtype, (24, 4 * width), (16, width), (4, 16 // size), swizzle=swizzle))
-        check(run(copies, dtype, (24, 4 * width), (16, width), (-1, 1 - width // 2), swizzle=swizzle))
+        check(run(copies, dtype, (24, 4 * width), (16, width), (-1, -(16 // size)), swizzle=swizzle))
 
 
 SHAPES = [
-    ((100,), (32,), (70,), None),
+    ((100,), (32,), (72,), None),
     ((100,), (32,), (8,), (4, 8)),
     ((6, 7, 20), (2, 3, 12), (5, 3, 12), None),
     ((6, 7, 20), (2, 3, 12), (1, 2, 4), (3, 2, 12)),
@@ -176,7 +182,32 @@ REDUCTIONS = {
 @pytest.mark.parametrize(("op", "dtype"), [(op, dtype) for op, types in REDUCTIONS.items() for dtype in types])
 def test_reductions(copies, op, dtype):
     width = 32 // np.dtype(device.numpy_dtype(dtype)).itemsize
-    check(run(copies, dtype, (20, 44 * width), (8, width), (15, 5), swizzle=32, op=op))
+    check(run(copies, dtype, (20, 44 * width), (8, width), (15, width // 2), swizzle=32, op=op))
+
+
+@device.kernel
+def placed(map, coords):
+    tile = shared_array((8, 16), float32)
+    if device.thread_idx.x == 0:
+        device.fence_proxy_async()
+        tma_store(map, coords, tile)
+        stored()
+
+
+def test_boxes_begin_at_multiples_of_16_bytes():
+    map = TensorMap.of(np.zeros((20, 44), np.float32), (8, 16))
+    stream = device.cpu_stream(target="sm_90a")
+    for coords, message in (((3, 5), "5, not a multiple of 4 elements"), ((-1, 4), "negative coordinate: -1")):
+        with pytest.raises(device.KernelError, match=message):
+            device.launch(placed, map, coords, grid=1, block=1, stream=stream)
+    device.launch(placed, map, (3, 4), grid=1, block=1, stream=stream)
+
+    @device.kernel
+    def constant(map, bar):
+        tma_store(map, (3, 5), shared_array((8, 16), float32))
+
+    with pytest.raises(device.CompileError, match="is 5, not a multiple of 4 elements"):
+        device.launch(constant, map, 0, grid=1, block=1, stream=stream)
 
 
 @device.kernel
@@ -297,7 +328,7 @@ def types(dtype, box, **options):
 def test_instructions(target):
     floats = device.ArrayType(float32, 2)
     map, coords = types(float32, (2, 4, 16)), tuple[int, int, int]
-    kernels = {op: (through, map, map, coords, floats, (2, 4, 16), 0, op) for op in ("store", "max", "add")}
+    kernels = {op: (through, map, map, coords, coords, floats, (2, 4, 16), 0, op) for op in ("store", "max", "add")}
     kernels["max"] = (
         through,
         *[types(float16, (2, 4, 16))] * 2,

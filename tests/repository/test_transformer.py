@@ -1,0 +1,175 @@
+"""The kernels of examples/transformer: products, attention, and those limited by memory, against NumPy in float64."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from conftest import StreamUnderTest, long, properties_of, thinned
+
+import cuda_device as device
+from cuda_device import TensorMap, bfloat16, float16, int32
+
+pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
+FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
+
+
+@pytest.fixture(scope="module")
+def examples():
+    """The modules of the examples."""
+    sys.path.insert(0, FOLDER)
+    try:
+        import attention
+        import products
+        import rowwise
+
+        yield {"attention": attention, "products": products, "rowwise": rowwise}
+    finally:
+        sys.path.remove(FOLDER)
+
+
+@pytest.fixture
+def warpgroups(stream):
+    """The stream, where it has warpgroups that multiply."""
+    if stream.kind == "cpu":
+        return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a"))
+    if stream.emulated or properties_of(stream.stream).capability != (9, 0):
+        pytest.skip("no wgmma")
+    return stream
+
+
+def normal(shape, dtype=bfloat16, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(device.numpy_dtype(dtype))
+
+
+def exact(array):
+    return np.asarray(array).astype(np.float64)
+
+
+def difference(result, right):
+    """The greatest difference, relative to the greatest number."""
+    assert result.shape == right.shape and np.isfinite(exact(result)).all()
+    return np.abs(exact(result) - right).max() / np.abs(right).max()
+
+
+def map_of(array, layout):
+    return TensorMap.of(array, layout.box, swizzle=layout.swizzle)
+
+
+# Products
+
+
+def check_product(examples, on, shape, transposed, cluster, dtype=bfloat16, **config):
+    m, n, k = shape
+    kernel, *layouts = examples["products"].gemm(dtype, cluster=cluster, transposed=transposed, **config)
+    a, b = normal((m, k), dtype, 1), normal((n, k) if transposed else (k, n), dtype, 2)
+    # The result has a margin, in which nothing may be stored.
+    whole = on.array(np.full((m + 1, n), 7, device.numpy_dtype(dtype)))
+    arrays = on.array(a), on.array(b), whole[:m]
+    maps = [map_of(array, layout) for array, layout in zip(arrays, layouts, strict=True)]
+    on.launch(kernel, *maps, int32(m), int32(n), int32(k), grid=2 * cluster, block=384)
+    result = on.numpy(whole)
+    right = exact(a) @ (exact(b).T if transposed else exact(b))
+    assert difference(result[:m], right) < (2**-8 if dtype is bfloat16 else 2**-11)
+    assert (result[m:] == 7).all()
+
+
+@pytest.mark.parametrize(("transposed", "cluster"), thinned([False, True], [1, 2], one_in=2))
+def test_product(examples, warpgroups, transposed, cluster):
+    check_product(examples, warpgroups, (256, 256, 128), transposed, cluster)
+
+
+@pytest.mark.parametrize(("transposed", "cluster"), [(False, 2), pytest.param(True, 1, marks=long(0))])
+def test_ragged_product(examples, warpgroups, transposed, cluster):
+    check_product(examples, warpgroups, (300, 264, 136), transposed, cluster)
+
+
+def test_product_of_float16(examples, warpgroups):
+    """Its ring goes round several times."""
+    check_product(examples, warpgroups, (128, 64, 320), True, 1, float16, bn=64, stages=2)
+
+
+def test_product_without_races(examples):
+    on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+    check_product(examples, on, (128, 64, 192), False, 1, bn=64, stages=2)
+
+
+# Attention
+
+
+def attention_of(q, k, v, heads, head, causal):
+    """softmax(Q @ K.T / sqrt(head)) @ V of one sequence in float64."""
+    tokens, kept = len(q), k.shape[1] // head
+    q, k, v = exact(q).reshape(tokens, heads, head), *(exact(x).reshape(tokens, kept, head) for x in (k, v))
+    k, v = (np.repeat(x, heads // kept, axis=1) for x in (k, v))
+    scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(head)
+    if causal:
+        scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    weights /= weights.sum(2, keepdims=True)
+    return np.einsum("hij,jhd->ihd", weights, v).reshape(tokens, heads * head)
+
+
+@pytest.mark.parametrize(
+    ("head", "causal", "tokens", "heads", "kept", "sequences"),
+    [
+        (64, True, 256, 2, 1, 1),
+        (64, True, 200, 1, 1, 2),
+        (128, False, 256, 1, 1, 1),
+        (128, False, 200, 2, 1, 1),
+    ],
+)
+def test_attention(examples, warpgroups, head, causal, tokens, heads, kept, sequences):
+    """Some keys are large: the maxima of rows grow from block to block."""
+    kernel, Q, K = examples["attention"].attention(head, causal)
+    q = normal((sequences * tokens, heads * head), seed=1)
+    k, v = (normal((sequences * tokens, kept * head), seed=seed) for seed in (2, 3))
+    k[::50] *= 4
+    out = warpgroups.array(np.full_like(q, 7))
+    maps = [map_of(warpgroups.array(x), layout) for x, layout in ((q, Q), (k, K), (v, K))]
+    grid = (-(-tokens // Q.rows), heads, sequences)
+    warpgroups.launch(kernel, *maps, out, int32(tokens), int32(heads // kept), grid=grid, block=384)
+    result = warpgroups.numpy(out)
+    for s in range(sequences):
+        part = slice(s * tokens, (s + 1) * tokens)
+        assert difference(result[part], attention_of(q[part], k[part], v[part], heads, head, causal)) < 2**-7
+
+
+# Kernels that are limited by memory
+
+
+@pytest.mark.parametrize("columns", [256, 1024])
+def test_rms_norm(examples, stream, columns):
+    x, weight = normal((10, columns), seed=1), normal(columns, seed=2)
+    out = stream.array(np.full_like(x, 7))
+    kernel = examples["rowwise"].rms_norm(columns)
+    stream.launch(kernel, stream.array(x), stream.array(weight), out, grid=3, block=128)
+    right = exact(x) / np.sqrt((exact(x) ** 2).mean(1, keepdims=True) + 1e-5) * exact(weight)
+    assert difference(stream.numpy(out), right) < 2**-8
+
+
+@pytest.mark.parametrize("columns", [256, 1024])
+def test_softmax(examples, stream, columns):
+    x = normal((10, columns)) * 4
+    out = stream.array(np.full_like(x, 7))
+    stream.launch(examples["rowwise"].softmax(columns), stream.array(x), out, grid=3, block=128)
+    right = np.exp(exact(x) - exact(x).max(1, keepdims=True))
+    assert difference(stream.numpy(out), right / right.sum(1, keepdims=True)) < 2**-8
+
+
+@pytest.mark.parametrize("head", [64, 128])
+def test_rotary(examples, stream, head):
+    """The heads behind the first two stay as they are."""
+    tokens, heads, half = 6, 2, head // 2
+    x = normal((tokens, (heads + 1) * head))
+    angles = np.outer(np.arange(9), 0.1 * np.arange(half))
+    cosines, sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    positions = np.array([3, 0, 8, 1, 5, 3], np.int32)
+    arrays = [stream.array(array) for array in (x, cosines, sines, positions)]
+    stream.launch(examples["rowwise"].rotary(head), *arrays, int32(heads), grid=2, block=128)
+    parts = exact(x).reshape(tokens, heads + 1, 2, half)
+    a, b = parts[:, :, 0], parts[:, :, 1]
+    c, s = (exact(array)[positions][:, None] for array in (cosines, sines))
+    right = np.stack([a * c - b * s, b * c + a * s], 2)
+    right[:, heads:] = parts[:, heads:]
+    assert difference(stream.numpy(arrays[0]), right.reshape(x.shape)) < 2**-8
