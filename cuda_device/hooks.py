@@ -57,35 +57,15 @@ LOADED = {b"nvshmemi_device_state_d": "plugins.nvshmem"}
 POLICIES = {"wide": "plugins.numba.wide"}
 """Rules of inference in place of Python's (`Options.policy`): modules with `POLICY`, an `infer.policies.Policy`."""
 
-LIBRARIES = (
-    "plugins.numba.compat",
-    "plugins.numba.device_functions",
-    "plugins.numba.xoroshiro",
-    "plugins.tiles",
-    *(
-        f"plugins.tensor_cores.{name}"
-        for name in [
-            "async_copies",
-            "box_copies",
-            "bulk_copies",
-            "dependent_launches",
-            "elections",
-            "emulated_products",
-            "fragments",
-            "matrix_moves",
-            "mbarriers",
-            "named_barriers",
-            "packed_elements",
-            "reductions",
-            "registers",
-            "swizzling",
-            "tma",
-            "warp_matrices",
-            "warpgroup_matrices",
-        ]
+LIBRARIES = {
+    "plugins": "tiles",
+    "plugins.numba": "compat device_functions xoroshiro",
+    "plugins.tensor_cores": (
+        "async_copies box_copies bulk_copies dependent_launches elections emulated_products fragments matrix_moves "
+        "mbarriers named_barriers packed_elements reductions registers swizzling tma warp_matrices warpgroup_matrices"
     ),
-)
-"""Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
+}
+"""Modules, by their packages, whose functions are compiled like those of `library`: messages show where the user called them."""
 
 DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.", "plugins.tensor_cores.", "plugins.tiles")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from cuda_device.device.rows import constant_of, type_argument
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions
+from cuda_device.infer import conditions, indexing, references
 from cuda_device.infer.array_windows import extents, placed, product, strides, window
 from cuda_device.infer.frame import Cell, Frame, is_of
+from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
 from cuda_device.types import model
 from cuda_device.types.host import check_alignment
-from cuda_device.types.known import Known, constant, known_as
+from cuda_device.types.known import Known, constant, known_as, of_type
 from cuda_device.types.layout import align_of, known_alignment, shortfall, size_of
 
 
@@ -131,3 +132,22 @@ def aligned(frame: Frame, array: Cell, bytes: Cell, /) -> Cell:
         )
     lengths, steps = extents(frame, array), strides(frame, array)
     return placed(frame, array, array.type, Cell(constant(0)), lengths, steps, aligned=align)
+
+
+def pointer(frame: Frame, owner: Cell[model.Array], index: Sequence[Cell]) -> Cell:
+    """`x.pointer(i, j)`: a pointer to an element; without indices to the beginning."""
+    array = owner.type
+    if len(index) not in (0, array.ndim):
+        count = f"{array.ndim} ind{'ex' if array.ndim == 1 else 'ices'}"
+        raise CompileError(
+            f"pointer of {array} takes {count}, or none", help="give each axis its index, as in x.pointer(i, j)"
+        )
+    if array.align and array.align < align_of(array.dtype):
+        raise CompileError(
+            f"{array} is less aligned than C++ requires of the target of a pointer",
+            help="copy the array on the host, or make its dtype with align=True",
+        )
+    target = references.element(frame, owner, indexing.values_of(frame, index)) if index else owner
+    assert target.value is not None
+    known = of_type(model.Pointer(array.dtype, array.readonly))
+    return frame.emit(ops.WINDOW, known, target.value, frame.build.const(model.INDEX, 0))

@@ -297,6 +297,7 @@ class Frame:
     store_composite: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell], Cell], None]] = _rule(
         "array_parts.store_composite"
     )
+    pointer: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell]], Cell]] = _rule("array_shapes.pointer")
     of_each: ClassVar[Callable[[Frame, Cell[Any], str], Cell]] = _rule("array_parts.of_each")
     column: ClassVar[Callable[[Frame, Cell[Any], Type, int], Cell]] = _rule("array_parts.column")
     transposed: ClassVar[Callable[[Frame, Cell[Any]], Cell]] = _rule("array_parts.transpose")

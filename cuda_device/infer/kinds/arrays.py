@@ -17,7 +17,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_imports import import_lazily
 from cuda_device.types import model
 from cuda_device.types.known import constant, of_type
-from cuda_device.types.layout import align_of, size_of
+from cuda_device.types.layout import size_of
 from cuda_device.types.vector_classes import host_class_of
 
 if TYPE_CHECKING:
@@ -35,22 +35,7 @@ def _is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
 
 
 def _pointer(frame: Frame, owner: Cell[model.Array], /, *index: Cell) -> Cell:
-    """`x.pointer(i, j)`: a pointer to an element; without indices to the beginning."""
-    array = owner.type
-    if len(index) not in (0, array.ndim):
-        count = f"{array.ndim} ind{'ex' if array.ndim == 1 else 'ices'}"
-        raise CompileError(
-            f"pointer of {array} takes {count}, or none", help="give each axis its index, as in x.pointer(i, j)"
-        )
-    if array.align and array.align < align_of(array.dtype):
-        raise CompileError(
-            f"{array} is less aligned than C++ requires of the target of a pointer",
-            help="copy the array on the host, or make its dtype with align=True",
-        )
-    target = references.element(frame, owner, indexing.values_of(frame, index)) if index else owner
-    assert target.value is not None
-    known = of_type(model.Pointer(array.dtype, array.readonly))
-    return frame.emit(ops.WINDOW, known, target.value, frame.build.const(model.INDEX, 0))
+    return frame.pointer(owner, index)
 
 
 def _astype(frame: Frame, owner: Cell[model.Array], dtype: Cell, *, copy: Cell | None = None) -> Cell:
@@ -72,12 +57,7 @@ def _view(frame: Frame, owner: Cell[model.Array], dtype: Cell) -> Cell:
 
 
 def _reshape(
-    frame: Frame,
-    owner: Cell[model.Array],
-    /,
-    *lengths: Cell,
-    shape: Cell | None = None,
-    copy: Cell | None = None,
+    frame: Frame, owner: Cell[model.Array], /, *lengths: Cell, shape: Cell | None = None, copy: Cell | None = None
 ) -> Cell:
     return frame.reshaped(owner, lengths, shape, copy)
 

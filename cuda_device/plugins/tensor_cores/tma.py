@@ -38,9 +38,9 @@ def tma_load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any = None) -
 def tma_store(map: Any, coords: Any, src: Any) -> None:
     """Starts to copy `src` in shared memory to a box of the array of `map`, as part of the thread's next group of copies.
 
-    `coords` and `src` are like those of `tma_load`, but no coordinate is negative. Threads that have written to `src` call `fence_proxy_async` before the
-    barrier that precedes the call. `bulk_commit` makes a group, for which `bulk_wait` waits. Device only, for sm_90 and later.
-    Raises `CompileError` for other arguments and read-only arrays. PTX: cp.async.bulk.tensor.
+    `coords` and `src` are like those of `tma_load`, but no coordinate is negative. Threads that have written to `src` call
+    `fence_proxy_async` before the barrier that precedes the call. `bulk_commit` makes a group, for which `bulk_wait` waits.
+    Device only, for sm_90 and later. Raises `CompileError` for other arguments and read-only arrays. PTX: cp.async.bulk.tensor.
     """
     raise DeviceOnlyError.of("tma_store")
 

@@ -236,7 +236,7 @@ def test_tf32_is_rounded(copies):
     x = np.r_[rng.standard_normal(254), np.inf, np.nan].astype(np.float32).reshape(16, 16)
     source, out = copies.array(x), copies.empty((16, 16))
     maps = TensorMap.of(source, (16, 16), dtype="tf32"), TensorMap.of(copies.empty((16, 16)), (16, 16))
-    copies.launch(through, *maps, (0, 0), out, (16, 16), 0, "store", grid=1, block=THREADS)
+    copies.launch(through, *maps, (0, 0), (0, 0), out, (16, 16), 0, "store", grid=1, block=THREADS)
     rounded = ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
     expected = np.where(np.isfinite(x), rounded, x)
     np.testing.assert_array_equal(copies.numpy(out), expected)
@@ -332,7 +332,7 @@ def test_instructions(target):
     kernels["max"] = (
         through,
         *[types(float16, (2, 4, 16))] * 2,
-        coords,
+        *[coords] * 2,
         device.ArrayType(float16, 2),
         (2, 4, 16),
         0,
@@ -470,7 +470,9 @@ def test_stores_to_read_only_arrays_are_refused():
         with pytest.raises(CompileError, match="the array of the map is read-only"):
             device.launch(of(use), map, 0, out, grid=1, block=1, stream=stream)
     target = TensorMap.of(out, (8, 16))
-    device.launch(through, map, target, (0, 0), out.copy(), (8, 16), 0, "store", grid=1, block=THREADS, stream=stream)
+    device.launch(
+        through, map, target, (0, 0), (0, 0), out.copy(), (8, 16), 0, "store", grid=1, block=THREADS, stream=stream
+    )
 
 
 def test_the_host_cannot_copy():
