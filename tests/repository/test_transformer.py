@@ -8,7 +8,7 @@ import pytest
 from conftest import StreamUnderTest, long, properties_of, thinned
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float16, int32
+from cuda_device import bfloat16, float16, int32
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
 FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
@@ -53,7 +53,7 @@ def difference(result, right):
 
 
 def map_of(array, layout):
-    return TensorMap.of(array, layout.box, swizzle=layout.swizzle)
+    return device.TensorMap.of(array, layout.box, swizzle=layout.swizzle)
 
 
 # Products

@@ -5,7 +5,12 @@ import pytest
 from conftest import StreamUnderTest, can_assemble, properties_of
 
 import cuda_device as device
-from cuda_device import MBarrier, TensorMap, bfloat16, float16, float32, int32, shared_array, tiles
+from cuda_device import bfloat16, float16, float32, hooks, int32, shared_array
+
+if hooks.installed("plugins.tensor_cores") is None:
+    pytest.skip("tiles are built on the plugin tensor_cores", allow_module_level=True)
+
+from cuda_device import MBarrier, TensorMap, tiles
 
 ONES = float32(1)
 
