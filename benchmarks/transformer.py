@@ -1,0 +1,197 @@
+"""The kernels of examples/transformer compared with PyTorch: products with cuBLAS, attention with its default, rows with a copy.
+
+    python benchmarks/transformer.py
+
+Each row is checked against float64 on random data. Times are medians of interleaved rounds of CUDA graphs with several launches;
+a ratio is PyTorch's time over ours, and for RMSNorm, softmax and the rotary embedding the time of a copy of the same array over
+ours. Needs a GPU with sm_90a, and PyTorch.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cuda_device as device
+from cuda_device import TensorMap, int32
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
+
+LAUNCHES, ROUNDS = 5, 7
+BATCH, HEADS = 4, 16
+
+
+def medians(calls: dict[str, Callable[[], Any]], stream: Any) -> dict[str, float]:
+    """The milliseconds of each call."""
+    import torch
+
+    graphs, times = {}, {name: list[float]() for name in calls}
+    for name, call in calls.items():
+        with torch.cuda.stream(stream):
+            call()
+            torch.cuda.synchronize()
+            graphs[name] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graphs[name], stream=stream):
+                for _ in range(LAUNCHES):
+                    call()
+    for _ in range(ROUNDS):
+        for name, graph in graphs.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            with torch.cuda.stream(stream):
+                graph.replay()
+                begin.record(stream)
+                graph.replay()
+                end.record(stream)
+            end.synchronize()
+            times[name].append(begin.elapsed_time(end) / LAUNCHES)
+            time.sleep(0.02)  # the GPU cools down
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def show(name: str, times: dict[str, float], error: float, work: float = 0) -> None:
+    """Prints a row: the time of the first call, and the time of the second over it."""
+    ours, theirs = times.values()
+    rate = f"{work / ours / 1e9:8.1f} TFLOP/s" if work else " " * 16
+    print(f"{name:44} {ours:8.4f} ms {rate} {theirs / ours:6.3f}   error {error:.1e}", flush=True)
+
+
+def difference(result: Any, right: Any) -> float:
+    """The relative difference in the Euclidean norm."""
+    return float((result.double() - right).norm() / right.norm())
+
+
+def product(size: tuple[int, int, int], stream: Any, **tile: Any) -> None:
+    """C = A @ B in bfloat16."""
+    import products
+    import torch
+
+    m, n, k = size
+    kernel, of_a, of_b, of_c = products.gemm(**tile)
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count // 2 * 2
+    with torch.cuda.stream(stream):
+        a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
+        c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+        torch.cuda.synchronize()
+        pairs = ((a, of_a), (b, of_b), (c, of_c))
+        maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in pairs]
+        sizes = int32(m), int32(n), int32(k)
+
+    def ours() -> None:
+        device.launch(kernel, *maps, *sizes, grid=blocks, block=384, stream=stream)
+
+    times = medians({"ours": ours, "torch": lambda: torch.matmul(a, b)}, stream)
+    rows = torch.randint(0, m, (256,), device="cuda")
+    show(
+        f"product {m} x {n} x {k} {tile or ''}",
+        times,
+        difference(c[rows], a[rows].double() @ b.double()),
+        2 * m * n * k,
+    )
+
+
+def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
+    """Attention forward in bfloat16."""
+    import attention as kernels
+    import torch
+
+    batch = max(1, BATCH * 4096 // tokens)
+    kernel, of_q, of_k = kernels.attention(head=head, causal=causal)
+    shape = batch, tokens, HEADS, head
+    with torch.cuda.stream(stream):
+        q, k, v = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        out = torch.full((batch * tokens, HEADS * head), float("nan"), device="cuda", dtype=torch.bfloat16)
+        by_head = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+        torch.cuda.synchronize()
+        pairs = ((q, of_q), (k, of_k), (v, of_k))
+        maps = [TensorMap.of(x.view(batch * tokens, -1), layout.box, swizzle=layout.swizzle) for x, layout in pairs]
+        sizes, grid = (int32(tokens), int32(1)), (tokens // of_q.rows, HEADS, batch)
+
+    def ours() -> None:
+        device.launch(kernel, *maps, out, *sizes, grid=grid, block=384, stream=stream)
+
+    def theirs() -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(*by_head, is_causal=causal)
+
+    times = medians({"ours": ours, "torch": theirs}, stream)
+    one = [x[0, :, 3].double() for x in (q, k, v)]
+    scores = one[0] @ one[1].T / head**0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(tokens, tokens, dtype=torch.bool, device="cuda").triu(1), float("-inf"))
+    error = difference(out.view(shape)[0, :, 3], torch.softmax(scores, -1) @ one[2])
+    work = 4 * batch * HEADS * tokens**2 * head // (1 + causal)
+    show(f"attention {head}, {tokens} tokens{', causal' * causal}", times, error, work)
+
+
+def rows(stream: Any, count: int = 16384, columns: int = 4096) -> None:
+    """The kernels that are limited by memory."""
+    import rowwise
+    import torch
+
+    with torch.cuda.stream(stream):
+        x = torch.randn(count, columns, device="cuda", dtype=torch.bfloat16)
+        weight, out, copy = torch.randn_like(x[0]), torch.empty_like(x), torch.empty_like(x)
+        angles = torch.rand(count, 64, device="cuda")
+        cosines, sines, turned = angles.cos(), angles.sin(), x.clone()
+        positions = torch.arange(count, device="cuda", dtype=torch.int32)
+        torch.cuda.synchronize()
+    heads = columns // 128
+    launches: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
+        "RMSNorm": (rowwise.rms_norm(columns, warps=8), (x, weight, out), {"grid": count, "block": 256}),
+        "softmax": (rowwise.softmax(columns), (x, out), {"threads": 32 * count, "block": 128}),
+        "rotary embedding": (
+            rowwise.rotary(), (turned, cosines, sines, positions, int32(heads)), {"threads": count * heads * 8, "block": 128}
+        ),
+    }  # fmt: skip
+    exact = x.double()
+    right = {
+        "RMSNorm": exact * torch.rsqrt((exact * exact).mean(1, keepdim=True) + 1e-5) * weight.double(),
+        "softmax": torch.softmax(exact, 1),
+        "rotary embedding": _rotated(exact.view(count, heads, 128), cosines.double(), sines.double()),
+    }
+    for name, (kernel, arguments, sizes) in launches.items():
+        result = turned if kernel is launches["rotary embedding"][0] else out
+
+        def ours(kernel: Any = kernel, arguments: Any = arguments, sizes: Any = sizes) -> None:
+            device.launch(kernel, *arguments, stream=stream, **sizes)
+
+        with torch.cuda.stream(stream):
+            ours()
+            torch.cuda.synchronize()
+            error = difference(result, right[name])
+        show(
+            f"{name}, {count} x {columns}, of a copy",
+            medians({"ours": ours, "copy": lambda: copy.copy_(x)}, stream),
+            error,
+        )
+
+
+def _rotated(x: Any, cosines: Any, sines: Any) -> Any:
+    """The rotary embedding of (tokens, heads, 128), one position for each token."""
+    import torch
+
+    a, b, c, s = x[..., :64], x[..., 64:], cosines[:, None], sines[:, None]
+    return torch.cat([a * c - b * s, b * c + a * s], -1).reshape(len(x), -1)
+
+
+def main() -> None:
+    """Prints the rows."""
+    import torch
+
+    stream = torch.cuda.Stream()
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    for edge in (4096, 8192):
+        product((edge,) * 3, stream)
+    product((4000, 4104, 4032), stream, bn=192, stages=4)
+    for head in (128, 64):
+        for tokens in (4096, 16384):
+            for causal in (False, True):
+                attention(head, tokens, causal, stream)
+    rows(stream)
+
+
+if __name__ == "__main__":
+    main()
