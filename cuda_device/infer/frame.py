@@ -302,9 +302,7 @@ class Frame:
     column: ClassVar[Callable[[Frame, Cell[Any], Type, int], Cell]] = _rule("array_parts.column")
     transposed: ClassVar[Callable[[Frame, Cell[Any]], Cell]] = _rule("array_parts.transpose")
     viewed: ClassVar[Callable[[Frame, Cell[Any], Cell], Cell]] = _rule("array_shapes.view")
-    reshaped: ClassVar[Callable[[Frame, Cell[Any], Sequence[Cell], Cell | None, Cell | None], Cell]] = _rule(
-        "array_shapes.reshape"
-    )
+    reshaped: ClassVar[Callable[..., Cell]] = _rule("array_shapes.reshape")
     as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]] = _rule("array_windows.as_type")
     constant_array: ClassVar[Callable[[Frame, Cell], Cell]] = _rule("kinds.arrays.in_constant_memory")
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]] = _rule("kinds.structs.constant_of")

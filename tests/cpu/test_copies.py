@@ -90,7 +90,7 @@ def test_without_race_detection_they_compile_to_nothing():
     ("extend.copies.commit_copies(x[0])", "kind must be a constant"),
 ])  # fmt: skip
 def test_arguments(call, reason):
-    kernel = define(f"@device.kernel\ndef k(x):\n    extend.{call}\n", device=device, extend=extend)
+    kernel = define(f"@device.kernel\ndef k(x):\n    {call}\n", device=device, extend=extend)
     with pytest.raises(device.CompileError, match=reason):
         device.launch(kernel, np.zeros(8, np.int32), grid=1, block=1, stream=STREAM)
     with pytest.raises(device.DeviceOnlyError):

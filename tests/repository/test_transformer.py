@@ -142,8 +142,9 @@ def test_attention(examples, warpgroups, head, causal, tokens, heads, kept, sequ
 def test_rms_norm(examples, stream, columns):
     x, weight = normal((10, columns), seed=1), normal(columns, seed=2)
     out = stream.array(np.full_like(x, 7))
-    kernel = examples["rowwise"].rms_norm(columns)
-    stream.launch(kernel, stream.array(x), stream.array(weight), out, grid=3, block=128)
+    warps = columns // 256
+    kernel = examples["rowwise"].rms_norm(columns, warps=warps)
+    stream.launch(kernel, stream.array(x), stream.array(weight), out, grid=10, block=32 * warps)
     right = exact(x) / np.sqrt((exact(x) ** 2).mean(1, keepdims=True) + 1e-5) * exact(weight)
     assert difference(stream.numpy(out), right) < 2**-8
 

@@ -48,7 +48,8 @@ def tma_store(map: Any, coords: Any, src: Any) -> None:
 def tma_reduce(map: Any, coords: Any, src: Any, op: str = "add") -> None:
     """Like `tma_store`, but combines the elements of the box with those of `src`, each atomically.
 
-    `op` is one of the operations of `bulk_reduce`, for the same types. PTX: cp.reduce.async.bulk.tensor.
+    `op` is one of the operations of `bulk_reduce`, for the same types, but not of bits of int64.
+    PTX: cp.reduce.async.bulk.tensor.
     """
     raise DeviceOnlyError.of("tma_reduce")
 
@@ -238,6 +239,11 @@ def _storer(boxes: Boxes) -> Callable[..., Any]:
 def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
     boxes = _check_stored("tma_reduce", map, coords, src)
     bulk_copies.check_reduction(op, boxes.element)
+    if boxes.element == model.INT64 and constant_of(op, "op") in ("and", "or", "xor"):
+        raise CompileError(
+            "tma_reduce combines bits of uint64, not of int64, on which the hardware (H200) stops the kernel",
+            help="describe the array as uint64: TensorMap.of(x.view(uint64), …)",
+        )
     return _reducer(boxes, constant_of(op, "op"))
 
 

@@ -128,14 +128,14 @@ def _product(
 def _needing(product: WarpProduct, function: Callable[..., Any]) -> Callable[..., Any]:
     """The device function, refused below the first architecture that has the product."""
 
-    def entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
+    def _entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
         raise DeviceOnlyError.of("mma_sync")
 
-    entity.__qualname__ = str(product)
-    specialised(entity, since=product.since)(lambda *_: function)
+    _entity.__qualname__ = str(product)
+    specialised(_entity, since=product.since)(lambda *_: function)
 
     def checked(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
-        return entity(a, b, c, shape, dtype)
+        return _entity(a, b, c, shape, dtype)
 
     return checked
 

@@ -155,8 +155,6 @@ def product(dtype, n, k, a_is, b_is):
         device.syncthreads()
         acc = tiles.mma((ONES,) * (n // 2), x, y.T if b_is == "transposed" else y, accumulate=accumulate > 0)
         acc = tiles.wait(0, acc)
-        if a_is == "registers":
-            tiles.keep(x)
         tiles.store_to_array(acc, out, 0, 0)
 
     return kernel
@@ -177,11 +175,11 @@ def test_product(warpgroups, architecture, dtype, n, k, a_is, b_is):
     a, b = integers((64, k), dtype, 1), integers((n, k), dtype, 2)
     right = a.astype(np.float64) @ b.astype(np.float64).T
     arrays = (a.T.copy() if a_is == "transposed" else a, b.T.copy() if b_is == "transposed" else b)
-    arrays = (*map(warpgroups.array, arrays), warpgroups.empty((64, n)))
+    arrays = (*arrays, np.zeros((64, n), np.float32))
     kernel = product(dtype, n, k, a_is, b_is)
     for accumulate in (1, 0):
-        warpgroups.launch(kernel, *arrays, accumulate, grid=1, block=128)
-        assert (warpgroups.numpy(arrays[2]) == right + accumulate).all()
+        *_, result = warpgroups.run(kernel, *arrays, accumulate, grid=1, block=128)
+        assert (result == right + accumulate).all()
     text = device.compile(kernel, *arrays, int32, target=architecture, output="ptx").code
     assert text.count("wgmma.mma_async") == (k // 16 if architecture == "sm_90a" else 0)
     assert text.count("mma.sync") == (0 if architecture == "sm_90a" else k // 16 * n // 8)
@@ -244,10 +242,9 @@ def test_store(warpgroups, architecture, dtype):
     x = np.random.default_rng(4).standard_normal((64, COLUMNS)).astype(np.float32)
     x[0, :2] = 1 + 2**-9, 1 + 3 * 2**-9  # between two numbers of bfloat16: to even
     rounded = x.astype(device.numpy_dtype(dtype))
-    arrays = warpgroups.array(x), warpgroups.array(np.zeros_like(rounded))
+    arrays = x, np.zeros_like(rounded)
     kernel = storing(dtype)
-    warpgroups.launch(kernel, *arrays, grid=1, block=128)
-    assert (warpgroups.numpy(arrays[1]) == rounded).all()
+    assert (warpgroups.run(kernel, *arrays, grid=1, block=128)[1] == rounded).all()
     text = device.compile(kernel, *arrays, target=architecture, output="ptx").code
     assert text.count("stmatrix.sync") == (COLUMNS // 16 if architecture == "sm_90a" else 0)
 
