@@ -69,6 +69,7 @@ def corners(flag, tables, one, out, by_choice):
 MATRICES = [np.arange(12, dtype=np.float32).reshape(4, 3) + 100 * k for k in range(3)]
 
 
+@pytest.mark.needs("graphs")
 @pytest.mark.parametrize("flag", [True, False])
 def test_references_are_passed_on_chosen_and_read(stream, flag):
     a, b, c = [Table(stream.array(m), k) for k, m in enumerate(MATRICES)]

@@ -11,7 +11,10 @@ import pytest
 from fake_driver import installed
 
 import cuda_device as device
-from cuda_device import ConstExpr, float32, int32
+from cuda_device import ConstExpr, float32, hooks, int32
+
+if not (hooks.installed("plugins.benchmarking") and hooks.installed("plugins.bound_kernels")):
+    pytest.skip("autotuning is built on the plugins benchmarking and bound_kernels", allow_module_level=True)
 
 pytestmark = pytest.mark.needs("bound_kernels")
 

@@ -294,6 +294,7 @@ def test_what_cannot_be_compiled_for_the_host():
     assert caught.value.help
 
 
+@pytest.mark.needs("saved")
 def test_objects_are_saved_and_loaded(tmp_path):
     made = device.compile(device.func(interop=True)(factor), float, target="host")
     assert made.output == "object"
