@@ -240,6 +240,32 @@ def properties_of(stream: device.GpuStream) -> driver.Properties:
     return driver.properties(stream.ordinal)
 
 
+def with_capability(stream: StreamUnderTest, least: tuple[int, int], what: str) -> StreamUnderTest:
+    """The stream, if it runs what GPUs have from a compute capability on, as CPU streams do; otherwise the test is skipped."""
+    if stream.emulated or (stream.kind == "gpu" and properties_of(stream.stream).capability < least):
+        pytest.skip(f"no {what}")
+    return stream
+
+
+@pytest.fixture
+def warpgroups(stream: StreamUnderTest) -> StreamUnderTest:
+    """The stream, where it has warpgroups that multiply, which sm_90a alone has."""
+    if stream.kind == "cpu":
+        return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a"))
+    if stream.emulated or properties_of(stream.stream).capability != (9, 0):
+        pytest.skip("no wgmma")
+    return stream
+
+
+@pytest.fixture
+def current_gpu() -> Iterator[Any]:
+    """A fake GPU whose context is current; `stream` is one of its streams."""
+    with fake_driver.installed() as fake:
+        fake.stack[-1] = fake_driver.CONTEXT
+        fake.stream = device.GpuStream(7, 0, context=fake_driver.CONTEXT)
+        yield fake
+
+
 def target_of(stream: device.GpuStream) -> str:
     """The architecture for which launches on a stream are compiled."""
     return str(of_gpu(*properties_of(stream).capability))

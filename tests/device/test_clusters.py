@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from conftest import can_assemble, properties_of
+from conftest import can_assemble, with_capability
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
@@ -18,9 +18,7 @@ BLOCK = 32
 @pytest.fixture
 def clusters(stream):
     """The stream, where it has clusters."""
-    if stream.emulated or (stream.kind == "gpu" and properties_of(stream.stream).capability < (9, 0)):
-        pytest.skip("no clusters")
-    return stream
+    return with_capability(stream, (9, 0), "clusters")
 
 
 @device.kernel

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import StreamUnderTest, long, properties_of, thinned
+from conftest import StreamUnderTest, long, thinned
 
 import cuda_device as device
 from cuda_device import bfloat16, float16, int32
@@ -26,16 +26,6 @@ def examples():
         yield {"attention": attention, "products": products, "rowwise": rowwise}
     finally:
         sys.path.remove(FOLDER)
-
-
-@pytest.fixture
-def warpgroups(stream):
-    """The stream, where it has warpgroups that multiply."""
-    if stream.kind == "cpu":
-        return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a"))
-    if stream.emulated or properties_of(stream.stream).capability != (9, 0):
-        pytest.skip("no wgmma")
-    return stream
 
 
 def normal(shape, dtype=bfloat16, seed=0):

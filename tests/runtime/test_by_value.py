@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from fake_driver import CONTEXT, installed
+from fake_driver import CONTEXT
 
 import cuda_device as device
 from cuda_device import extend
@@ -146,46 +146,41 @@ def test_parameters_are_where_the_cubin_has_them():
     assert leaves == [(0, 1), (64, 128), (192, 128), (320, 4), (384, 128), (512, 8), (520, 8), (528, 8), (536, 8)]
 
 
-@pytest.fixture
-def gpu():
-    """A fake GPU whose context is current; `stream` is one of its streams."""
-    with installed() as fake:
-        fake.stack[-1] = CONTEXT
-        fake.stream = device.GpuStream(7, 0, context=CONTEXT)
-        yield fake
-
-
 @device.kernel
 def copies(table, out):
     out[0] = table.at(1, 1)
 
 
-def test_saved_kernels(gpu, tmp_path):
-    out = device.zeros(4, stream=gpu.stream)
-    table = Table(device.zeros((4, 3), stream=gpu.stream), 5)
-    gpu.sizes = [128, 8]
-    device.launch(copies, table, out, grid=1, block=1, stream=gpu.stream)
+def test_saved_kernels(current_gpu, tmp_path):
+    out = device.zeros(4, stream=current_gpu.stream)
+    table = Table(device.zeros((4, 3), stream=current_gpu.stream), 5)
+    current_gpu.sizes = [128, 8]
+    device.launch(copies, table, out, grid=1, block=1, stream=current_gpu.stream)
     device.compile(copies, BY_VALUE, FLOATS).save(tmp_path / "copies")
     loaded = device.load(tmp_path / "copies")
-    loaded.launch(table, out, grid=1, block=1, stream=gpu.stream)
-    assert gpu.bytes[0] == gpu.bytes[1] == [table.pack(True), struct.pack("Q", extend.array_view(out).data)]
+    loaded.launch(table, out, grid=1, block=1, stream=current_gpu.stream)
+    assert (
+        current_gpu.bytes[0]
+        == current_gpu.bytes[1]
+        == [table.pack(True), struct.pack("Q", extend.array_view(out).data)]
+    )
     assert loaded.parameters[0].type.startswith("ref<parameter, struct<Columns align 64, data: pointer<float32>")
     with pytest.raises(device.CallError, match=r"argument 'table' is of type array.* compiled for ref<parameter"):
-        loaded.launch(out, out, grid=1, block=1, stream=gpu.stream)
+        loaded.launch(out, out, grid=1, block=1, stream=current_gpu.stream)
 
 
-def test_a_launch_is_ordered_with_the_array_and_keeps_it_alive(gpu):
+def test_a_launch_is_ordered_with_the_array_and_keeps_it_alive(current_gpu):
     elsewhere = device.GpuStream(8, 0, context=CONTEXT)
-    x, out = device.zeros((4, 3), stream=elsewhere), device.zeros(4, stream=gpu.stream)
-    gpu.log.clear()
-    device.launch(copies, Table(x), out, grid=1, block=1, stream=gpu.stream)
-    names = gpu.names()
+    x, out = device.zeros((4, 3), stream=elsewhere), device.zeros(4, stream=current_gpu.stream)
+    current_gpu.log.clear()
+    device.launch(copies, Table(x), out, grid=1, block=1, stream=current_gpu.stream)
+    names = current_gpu.names()
     assert names.index("cuStreamWaitEvent") < names.index("cuLaunchKernel")
     with pytest.raises(device.LaunchError, match="argument 'table' is in GPU memory, but the stream is a CPU stream"):
         device.launch(copies, Table(x), np.zeros(4, np.float32), grid=1, block=1, stream=device.cpu_stream())
 
 
-def test_groups(gpu):
+def test_groups(current_gpu):
     group = device.DeviceGroup([device.cpu_stream(), device.cpu_stream()])
     out = [np.zeros(4, np.float32) for _ in range(2)]
     device.launch_group(group, copies, [Table(m) for m in MATRICES[:2]], out, grid=1, block=1)

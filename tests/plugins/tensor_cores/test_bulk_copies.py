@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import can_assemble, properties_of
+from conftest import can_assemble, with_capability
 
 import cuda_device as device
 from cuda_device import (
@@ -28,9 +28,7 @@ THREADS = 32
 @pytest.fixture
 def copies(stream):
     """The stream, where it has bulk copies."""
-    if stream.emulated or (stream.kind == "gpu" and properties_of(stream.stream).capability < (9, 0)):
-        pytest.skip("no bulk copies")
-    return stream
+    return with_capability(stream, (9, 0), "bulk copies")
 
 
 @device.kernel

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import can_assemble, properties_of
+from conftest import can_assemble, properties_of, with_capability
 
 import cuda_device as device
 from cuda_device import CompileError, KernelError, MBarrier
@@ -17,9 +17,7 @@ TARGETS = ("sm_80", "sm_90a", "sm_120a")
 @pytest.fixture
 def barriers(stream):
     """The stream, where it has barriers of PTX."""
-    if stream.emulated or (stream.kind == "gpu" and properties_of(stream.stream).capability < (8, 0)):
-        pytest.skip("no mbarrier")
-    return stream
+    return with_capability(stream, (8, 0), "mbarrier")
 
 
 def clusters(stream):

@@ -8,19 +8,10 @@ import weakref
 
 import numpy as np
 import pytest
-from fake_driver import CONTEXT, Result, installed
+from fake_driver import Result
 
 import cuda_device as device
 from cuda_device import TensorMap, TensorMapType, extend
-
-
-@pytest.fixture
-def gpu():
-    """A fake GPU whose context is current; `stream` is one of its streams."""
-    with installed() as fake:
-        fake.stack[-1] = CONTEXT
-        fake.stream = device.GpuStream(7, 0, context=CONTEXT)
-        yield fake
 
 
 @device.kernel
@@ -50,30 +41,33 @@ ENCODED = [
 
 
 @pytest.mark.parametrize(("dtype", "shape", "options", "box", "kind", "tables", "patterns"), ENCODED)
-def test_the_driver_describes_the_array(gpu, dtype, shape, options, box, kind, tables, patterns):
-    x, out = device.zeros(shape, dtype, stream=gpu.stream), device.zeros(4, stream=gpu.stream)
-    map, gpu.sizes = TensorMap.of(x, box, **options), [128]
+def test_the_driver_describes_the_array(current_gpu, dtype, shape, options, box, kind, tables, patterns):
+    x, out = device.zeros(shape, dtype, stream=current_gpu.stream), device.zeros(4, stream=current_gpu.stream)
+    map, current_gpu.sizes = TensorMap.of(x, box, **options), [128]
     for _ in range(2):
-        device.launch(reads, map, out, grid=1, block=1, stream=gpu.stream)
+        device.launch(reads, map, out, grid=1, block=1, stream=current_gpu.stream)
     address = extend.array_view(x).data
-    (encoded,) = [entry for entry in gpu.log if entry[0] == "cuTensorMapEncodeTiled"]
+    (encoded,) = [entry for entry in current_gpu.log if entry[0] == "cuTensorMapEncodeTiled"]
     assert encoded == ("cuTensorMapEncodeTiled", 0, kind, address, *tables, patterns)
-    assert gpu.bytes[0][0] == gpu.bytes[1][0] == address.to_bytes(8, "little") + b"\x5a" * 120
+    assert current_gpu.bytes[0][0] == current_gpu.bytes[1][0] == address.to_bytes(8, "little") + b"\x5a" * 120
 
 
-def test_strides_of_padded_and_transposed_arrays(gpu):
-    x = device.zeros((4, 6, 16), stream=gpu.stream)
+def test_strides_of_padded_and_transposed_arrays(current_gpu):
+    x = device.zeros((4, 6, 16), stream=current_gpu.stream)
     turned = extend.with_layout(x, lambda elements: elements[1:, ::2, :12].transpose(1, 0, 2))
-    device.launch(reads, TensorMap.of(turned, (1, 2, 4)), x[0, 0], grid=1, block=1, stream=gpu.stream)
-    (encoded,) = [entry for entry in gpu.log if entry[0] == "cuTensorMapEncodeTiled"]
+    device.launch(reads, TensorMap.of(turned, (1, 2, 4)), x[0, 0], grid=1, block=1, stream=current_gpu.stream)
+    (encoded,) = [entry for entry in current_gpu.log if entry[0] == "cuTensorMapEncodeTiled"]
     assert encoded[4:6] == ((12, 3, 3), (384, 128))
 
 
-def test_what_the_driver_refuses_is_an_error_of_the_launch(gpu):
-    gpu.failing["cuTensorMapEncodeTiled"] = Result.CUDA_ERROR_INVALID_VALUE
-    map, out = TensorMap.of(device.zeros((4, 8), stream=gpu.stream), (2, 8)), device.zeros(4, stream=gpu.stream)
+def test_what_the_driver_refuses_is_an_error_of_the_launch(current_gpu):
+    current_gpu.failing["cuTensorMapEncodeTiled"] = Result.CUDA_ERROR_INVALID_VALUE
+    map, out = (
+        TensorMap.of(device.zeros((4, 8), stream=current_gpu.stream), (2, 8)),
+        device.zeros(4, stream=current_gpu.stream),
+    )
     with pytest.raises(device.LaunchError, match=r"INVALID_VALUE .* describing an array of the shape \(4, 8\)"):
-        device.launch(reads, map, out, grid=1, block=1, stream=gpu.stream)
+        device.launch(reads, map, out, grid=1, block=1, stream=current_gpu.stream)
 
 
 # Maps as arguments and as objects
@@ -165,7 +159,7 @@ def test_types_are_refused_like_maps():
         TensorMapType("words", (2, 4))
 
 
-def test_an_array_elsewhere_is_refused(gpu):
-    map, out = TensorMap.of(X, (2, 4)), device.zeros(4, stream=gpu.stream)
+def test_an_array_elsewhere_is_refused(current_gpu):
+    map, out = TensorMap.of(X, (2, 4)), device.zeros(4, stream=current_gpu.stream)
     with pytest.raises(device.LaunchError, match="argument 'map' is in host memory, but the stream is on GPU 0"):
-        device.launch(reads, map, out, grid=1, block=1, stream=gpu.stream)
+        device.launch(reads, map, out, grid=1, block=1, stream=current_gpu.stream)

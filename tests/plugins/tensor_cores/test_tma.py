@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import can_assemble, properties_of
+from conftest import can_assemble, with_capability
 
 import cuda_device as device
 from cuda_device import (
@@ -31,9 +31,7 @@ THREADS = 64
 @pytest.fixture
 def copies(stream):
     """The stream, where it has copies of boxes."""
-    if stream.emulated or (stream.kind == "gpu" and properties_of(stream.stream).capability < (9, 0)):
-        pytest.skip("no copies of boxes")
-    return stream
+    return with_capability(stream, (9, 0), "copies of boxes")
 
 
 @device.func

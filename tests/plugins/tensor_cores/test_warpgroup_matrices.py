@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from conftest import StreamUnderTest, can_assemble, properties_of
+from conftest import can_assemble
 
 import cuda_device as device
 from cuda_device import (
@@ -28,16 +28,6 @@ from cuda_device import (
     wgmma,
     wgmma_wait,
 )
-
-
-@pytest.fixture
-def warpgroups(stream):
-    """The stream, where it has warpgroups that multiply."""
-    if stream.kind == "cpu":
-        return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a"))
-    if stream.emulated or properties_of(stream.stream).capability != (9, 0):
-        pytest.skip("no wgmma")
-    return stream
 
 
 def size_of(dtype):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import StreamUnderTest, can_assemble, properties_of
+from conftest import StreamUnderTest, can_assemble, properties_of, with_capability
 
 import cuda_device as device
 from cuda_device import bfloat16, float16, float32, hooks, int32, shared_array
@@ -35,11 +35,7 @@ def warpgroups(stream, architecture):
 @pytest.fixture
 def copies(stream):
     """The stream, where it has copies of boxes."""
-    if stream.kind == "cpu":
-        return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a"))
-    if stream.emulated or properties_of(stream.stream).capability < (9, 0):
-        pytest.skip("no copies of boxes")
-    return stream
+    return with_capability(stream, (9, 0), "copies of boxes")
 
 
 def integers(shape, dtype, seed):
