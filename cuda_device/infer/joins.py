@@ -142,10 +142,9 @@ def _join_same(a: Known, b: Known) -> Known | None:
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, model.Static) or a.value is b.value):
         return a if a.high == b.high else replace(a, low=None, high=None)
-    if isinstance(a.type, (model.Array, model.Struct)):
-        covering = _with_joined_arrays(a.type, b.type)
-        if covering is not None:
-            return of_type(covering)
+    covering = _with_joined_arrays(a.type, b.type) if a.type != b.type else None
+    if covering is not None:
+        return of_type(covering)
     for reference, value in ((a.type, b), (b.type, a)):
         if (
             isinstance(reference, model.Ref)

@@ -62,9 +62,6 @@ def _reshape(
     return frame.reshaped(owner, lengths, shape, copy)
 
 
-# Other shapes
-
-
 def in_constant_memory(frame: Frame, array: Cell) -> Cell:
     """A NumPy array of the host as an array in constant memory."""
     return frame.intrinsic(memory.CONSTANT_ARRAY, frame.ask(memory.CONSTANT_ARRAY, [array]), [array])

@@ -56,7 +56,8 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
         return frame.bundle(classes.pop(), frame.fields(_item(frame, plain, index)))
     if any(part.known.identity is not None for part in parts):
         raise not_constant(
-            f"the index of {owner.known} must be a constant integer: its items are objects that change", "use tuples"
+            f"the index of {owner.known} must be a constant integer: its items are objects that change",
+            help="make them tuples, or use local_array",
         )
     owner = frame.tuple([frame.as_tuple(hosted.as_sequence(frame, part)) for part in parts])
     table = hosted.table_of(frame, owner)

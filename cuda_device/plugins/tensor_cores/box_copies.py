@@ -74,7 +74,7 @@ def _reader(boxes: Boxes) -> Callable[..., Any]:
     word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
     blank, form = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), _as_tf32 if is_tf32 else _as_is
 
-    unit = UNIT // size
+    unit = boxes.unit
 
     def read(tile: Any, map: Any, place: Any) -> None:
         _check_place(place, unit)
@@ -166,7 +166,7 @@ def storer(boxes: Boxes) -> Callable[..., Any]:
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
     word, mask, chunks_of_row = _WORDS[size], _mask(boxes), width * size // UNIT
 
-    unit = UNIT // size
+    unit = boxes.unit
 
     def store(map: Any, tile: Any, *place: Any) -> None:
         _check_stored_place(place, unit)
@@ -192,7 +192,7 @@ def reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
     row_of, count, width, mask = _row_of(boxes), _rows(boxes), boxes.box[-1], _mask(boxes)
     combine = combiner(op, boxes.element)
 
-    unit = UNIT // layout.size_of(boxes.element)
+    unit = boxes.unit
 
     def reduce(map: Any, tile: Any, *place: Any) -> None:
         _check_stored_place(place, unit)

@@ -166,15 +166,20 @@ _ARRIVE_REMOTE = """{ .reg .b64 remote; mapa.shared::cluster.u64 remote, $0, $2;
 mbarrier.arrive%s.shared::cluster.b64 _, [remote], $1; }"""
 
 
-@specialised(MBarrier.init, since=sm80)
-def _(bar: Known, count: Known) -> Callable[..., Any]:
-    _check(bar, "init")
-    _check_integer(count, "count", 1, MOST_ARRIVALS)
-    return _init
-
-
 def _init(bar: Any, count: Any) -> None:
     ptx("mbarrier.init.shared.b64 [$0], $1;", bar, uint32(count), host=_init_on_cpu)
+
+
+def _with_integer(
+    method: Callable[..., Any], since: Any, name: str, bounds: tuple[int, int], function: Callable[..., Any]
+) -> None:
+    """Makes device code call `function` in place of a method whose only parameter is an integer within these bounds."""
+
+    @specialised(method, since=since)
+    def _(bar: Known, number: Known) -> Callable[..., Any]:
+        _check(bar, method.__name__)
+        _check_integer(number, name, *bounds)
+        return function
 
 
 @specialised(MBarrier.invalidate, since=sm80)
@@ -236,39 +241,24 @@ def _() -> Callable[..., Any]:
     return _nothing
 
 
-@specialised(MBarrier.expect_tx, since=sm90)
-def _(bar: Known, nbytes: Known) -> Callable[..., Any]:
-    _check(bar, "expect_tx")
-    _check_integer(nbytes, "nbytes", 0, MOST_ARRIVALS)
-    return _expect
-
-
 def _expect(bar: Any, nbytes: Any) -> None:
     ptx("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", bar, uint32(nbytes), host=_expect_on_cpu)
-
-
-@specialised(MBarrier.arrive_expect_tx, since=sm90)
-def _(bar: Known, nbytes: Known) -> Callable[..., Any]:
-    _check(bar, "arrive_expect_tx")
-    _check_integer(nbytes, "nbytes", 0, MOST_ARRIVALS)
-    return _arrive_and_expect
 
 
 def _arrive_and_expect(bar: Any, nbytes: Any) -> None:
     ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bar, uint32(nbytes), host=_arrive_and_expect_on_cpu)
 
 
-@specialised(MBarrier.try_wait, since=sm80)
-def _(bar: Known, parity: Known) -> Callable[..., Any]:
-    _check(bar, "try_wait")
-    _check_integer(parity, "parity", 0, 1)
-    return _try_wait
-
-
 def _try_wait(bar: Any, parity: Any) -> Any:
     if target(provides(sm90)):
         return ptx(_TRY_ONCE, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
     return ptx(_TEST_ONCE, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
+
+
+_with_integer(MBarrier.init, sm80, "count", (1, MOST_ARRIVALS), _init)
+_with_integer(MBarrier.expect_tx, sm90, "nbytes", (0, MOST_ARRIVALS), _expect)
+_with_integer(MBarrier.arrive_expect_tx, sm90, "nbytes", (0, MOST_ARRIVALS), _arrive_and_expect)
+_with_integer(MBarrier.try_wait, sm80, "parity", (0, 1), _try_wait)
 
 
 @specialised(MBarrier.wait, since=sm80)

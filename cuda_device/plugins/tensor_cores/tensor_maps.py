@@ -125,6 +125,11 @@ class Boxes:
         return math.prod(self.box)
 
     @property
+    def unit(self) -> int:
+        """The number of elements in 16 bytes, of which coordinates along the last axis are multiples."""
+        return _UNIT // layout.size_of(self.element)
+
+    @property
     def nbytes(self) -> int:
         """The size of a box in bytes."""
         return self.count * layout.size_of(self.element)

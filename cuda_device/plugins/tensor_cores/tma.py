@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm90, sm100, target, uint16
-from cuda_device.extend import Known, aligned, constant_of, layout, model, specialised
+from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
@@ -89,17 +89,11 @@ def _check_coords(coords: Known, boxes: Boxes, entity: str, least: int | None = 
         raise CompileError(
             f"{entity} takes no negative coordinate, and one is {min(known)}", help="store parts of the tile"
         )
-    unit = _unit(boxes)
-    if isinstance(items[-1].value, int) and items[-1].value % unit:
+    if isinstance(items[-1].value, int) and items[-1].value % boxes.unit:
         raise CompileError(
-            f"the last coordinate of {entity} is {items[-1].value}, not a multiple of {unit} elements, which are 16 bytes",
+            f"the last coordinate of {entity} is {items[-1].value}, not a multiple of {boxes.unit} elements, which are 16 bytes",
             help="begin the box elsewhere",
         )
-
-
-def _unit(boxes: Boxes) -> int:
-    """The number of elements along the last axis of which the coordinates of boxes are multiples: 16 bytes."""
-    return 16 // layout.size_of(boxes.element)
 
 
 def _check_tile(tile: Known, boxes: Boxes, entity: str) -> None:
