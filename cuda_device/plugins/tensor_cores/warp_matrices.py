@@ -129,6 +129,7 @@ def _needing(product: WarpProduct, function: Callable[..., Any]) -> Callable[...
     """The device function, refused below the first architecture that has the product."""
 
     def _entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
+        """`mma_sync` of this product."""
         raise DeviceOnlyError.of("mma_sync")
 
     _entity.__qualname__ = str(product)
