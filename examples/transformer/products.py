@@ -3,24 +3,39 @@
 import functools
 
 import cuda_device as device
-from cuda_device import bfloat16, int32, tiles
+from cuda_device import bfloat16, float32, int8, int32, tiles, uint8
 
 GROUP = 8
 """The rows of tiles that blocks which run at the same time share."""
 
 
 @functools.cache
-def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=False):
+def gemm(
+    dtype=bfloat16, result=None, bm=128, bn=256, bk=None, stages=3, cluster=2, transposed=False, epilogue=None, ratio=1
+):
     """The kernel, and the layouts of its tiles of A, B and C, whose boxes are those of the tensor maps.
 
-    A is (m, k), and B is (k, n), or (n, k) if it is `transposed`. A block computes `bm` x `bn` elements of C at a time.
+    A is (m, k), and B is (k, n), or (n, k) if it is `transposed`, as it must be for elements of 8 and 32 bits. Those of float32
+    are multiplied as tf32: let their maps round them by `dtype="tf32"`. C has elements of `result`, by default `dtype`. A block
+    computes `bm` x `bn` elements of A @ B at a time, in steps of `bk` elements of the depth, by default 128 bytes.
+
+        kernel, *layouts = gemm()
+        maps = [TensorMap.of(x, layout.box, swizzle=layout.swizzle) for x, layout in zip((a, b, c), layouts)]
+        launch(kernel, *maps, int32(m), int32(n), int32(k), grid=multiprocessors // cluster * cluster, block=384)
+
+    `epilogue(acc, row, column, *more)` is a device function (see `epilogues`) that returns what is stored in C, from a register
+    tile of 64 rows and `bn` columns of A @ B, float32 or int32, whose first element is that in `row` and `column`. The launch
+    passes the tuple `more` after `k`. C has n / `ratio` columns, and the register tile that it returns bn / `ratio`.
     """
+    bk, result = bk or 128 // device.sizeof(dtype), result or dtype
+    number = int32 if dtype in (int8, uint8) else float32
     of_a = tiles.TileLayout(bm, bk, dtype)
     of_b = tiles.TileLayout(*((bn, bk) if transposed else (bk, bn)), dtype, blocks=cluster)
-    of_c = tiles.TileLayout(bm // 2, bn, dtype)
+    # C goes through shared memory in pieces of up to 256 bytes of each row.
+    of_c = tiles.TileLayout(bm // 2, min(bn // ratio, 256 // device.sizeof(result)), result)
 
-    @device.kernel(max_threads=384, min_blocks=1, cluster=cluster)
-    def kernel(map_a, map_b, map_c, m: int32, n: int32, k: int32):
+    @device.kernel(max_threads=384, min_blocks=1, cluster=cluster, fastmath=True)
+    def kernel(map_a, map_b, map_c, m: int32, n: int32, k: int32, more=()):
         a = device.shared_array(of_a.stages(stages), of_a.dtype)
         b = device.shared_array(of_b.stages(stages), of_b.dtype)
         c = device.shared_array(of_c.stages(2), of_c.dtype)
@@ -52,7 +67,7 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=
             device.set_max_registers(240)
             half, own = group - 1, thread & 127
             for i, j in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
-                acc = tiles.zeros(bn)
+                acc = tiles.zeros(bn, number)
                 previous = device.uint32(0)
                 for kt in range(steps):
                     stage = ring.wait(step)
@@ -66,14 +81,18 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=3, cluster=2, transposed=
                 acc = tiles.wait(0, acc)
                 if own < cluster:
                     ring.release_in(previous, own)
-                if own == 0:
-                    device.bulk_wait(0, read=True)
-                device.barrier_sync(group, 128)
-                tiles.store(acc, of_c.tile(c, half))
-                device.fence_proxy_async()
-                device.barrier_sync(group, 128)
-                if own == 0:
-                    of_c.save(c, half, map_c, (i * cluster + rank) * bm + half * 64, j * bn)
+                row, column = (i * cluster + rank) * bm + half * 64, j * bn
+                if epilogue is not None:
+                    acc = epilogue(acc, row, column, *more)
+                for start in tuple(range(0, bn // ratio, of_c.columns)):
+                    if own == 0:
+                        device.bulk_wait(0, read=True)
+                    device.barrier_sync(group, 128)
+                    tiles.store(acc[start // 2 : (start + of_c.columns) // 2], of_c.tile(c, half))
+                    device.fence_proxy_async()
+                    device.barrier_sync(group, 128)
+                    if own == 0:
+                        of_c.save(c, half, map_c, row, column // ratio + start)
             if own == 0:
                 device.bulk_wait(0)
         device.cluster_sync()
