@@ -3,8 +3,10 @@
 import functools
 
 import cuda_device as device
-from cuda_device import bfloat16, float32, int8, int32, tiles, uint8
+from cuda_device import bfloat16, float32, float64, int8, int32, tiles, uint8
 
+SHARED = 226 * 1024
+"""The bytes of shared memory for tiles."""
 GROUP = 8
 """The rows of tiles that blocks which run at the same time share."""
 
@@ -28,11 +30,19 @@ def gemm(
     passes the tuple `more` after `k`. C has n / `ratio` columns, and the register tile that it returns bn / `ratio`.
     """
     bk, result = bk or 128 // device.sizeof(dtype), result or dtype
-    number = int32 if dtype in (int8, uint8) else float32
-    of_a = tiles.TileLayout(bm, bk, dtype)
-    of_b = tiles.TileLayout(*((bn, bk) if transposed else (bk, bn)), dtype, blocks=cluster)
-    # C goes through shared memory in pieces of up to 256 bytes of each row.
-    of_c = tiles.TileLayout(bm // 2, min(bn // ratio, 256 // device.sizeof(result)), result)
+    number = {int8: int32, uint8: int32, float64: float64}.get(dtype, float32)
+    # Rows of 64 bytes of the depth are read without bank conflicts by the loads of `mma` for float64.
+    swizzle = 64 if dtype is float64 else 128
+    of_a = tiles.TileLayout(bm, bk, dtype, swizzle)
+    of_b = (
+        tiles.TileLayout(bn, bk, dtype, swizzle, cluster)
+        if transposed
+        else tiles.TileLayout(bk, bn, dtype, 128, cluster)
+    )
+    # C goes through shared memory in as few pieces as fit beside the stages.
+    room, unit = SHARED - stages * (of_a.nbytes + of_b.nbytes), 128 // device.sizeof(result)
+    widths = [w for w in range(unit, bn // ratio + 1, unit) if bn // ratio % w == 0 and bm * w // unit * 128 <= room]
+    of_c = tiles.TileLayout(bm // 2, max(widths, default=unit), result)
 
     @device.kernel(max_threads=384, min_blocks=1, cluster=cluster, fastmath=True)
     def kernel(map_a, map_b, map_c, m: int32, n: int32, k: int32, more=()):
@@ -43,7 +53,7 @@ def gemm(
         ring = tiles.Ring(bars[0], bars[1])
         thread, group, rank = int32(device.thread_idx.x), tiles.warpgroup(), int32(device.block_rank)
         if thread == 0:
-            ring.init(2 * cluster)
+            ring.init(8 * cluster)
             device.fence_mbarrier_init()
         device.cluster_sync()
         m_tiles, n_tiles = (m + bm * cluster - 1) // (bm * cluster), (n + bn - 1) // bn
@@ -51,7 +61,7 @@ def gemm(
         first, blocks = int32(device.cluster_idx.x), int32(device.grid_dim.x) // cluster
         step = int32(0)
         if group == 0:
-            device.set_max_registers(24)
+            device.set_max_registers(40)
             if thread == 0:
                 for i, j in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
                     row = (i * cluster + rank) * bm
@@ -64,8 +74,8 @@ def gemm(
                             of_b.load(b, stage, map_b, kt * bk, j * bn, ring.full[stage], rank)
                         step += 1
         else:
-            device.set_max_registers(240)
-            half, own = group - 1, thread & 127
+            device.set_max_registers(232)
+            half, own, lane = group - 1, thread & 127, thread & 31
             for i, j in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
                 acc = tiles.zeros(bn, number)
                 previous = device.uint32(0)
@@ -74,13 +84,13 @@ def gemm(
                     right = of_b.tile(b, stage) if transposed else of_b.tile(b, stage).T
                     acc = tiles.mma(acc, device.rows(of_a.tile(a, stage), half * 64, 64), right)
                     tiles.wait(1)
-                    if kt > 0 and own < cluster:
-                        ring.release_in(previous, own)
+                    if kt > 0 and lane < cluster:
+                        ring.release_in(previous, lane)
                     previous = stage
                     step += 1
                 acc = tiles.wait(0, acc)
-                if own < cluster:
-                    ring.release_in(previous, own)
+                if lane < cluster:
+                    ring.release_in(previous, lane)
                 row, column = (i * cluster + rank) * bm + half * 64, j * bn
                 if epilogue is not None:
                     acc = epilogue(acc, row, column, *more)

@@ -8,12 +8,12 @@ import pytest
 from conftest import StreamUnderTest, thinned
 
 import cuda_device as device
-from cuda_device import bfloat16, float8e4m3, float16, float32, int8, int32
+from cuda_device import bfloat16, float8e4m3, float16, float32, float64, int8, int32
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
 FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
 SMALL = {"bn": 64, "stages": 2, "transposed": True, "cluster": 1}
-ERRORS = {bfloat16: 2**-8, float16: 2**-11, float32: 2**-10, int32: 0}
+ERRORS = {bfloat16: 2**-8, float16: 2**-11, float32: 2**-10, float64: 2**-50, int32: 0}
 """The errors that are allowed, by the type of C, and for float32 by the rounding to tf32."""
 
 
@@ -74,7 +74,7 @@ def test_largest_tile(examples, warpgroups):
 
 @pytest.mark.parametrize(
     ("dtype", "result"),
-    [(float16, None), (float8e4m3, bfloat16), (int8, int32), (float32, None), (bfloat16, float32)],
+    [(float16, None), (float8e4m3, bfloat16), (int8, int32), (float32, None), (float64, None), (bfloat16, float32)],
 )
 def test_types(examples, warpgroups, dtype, result):
     """The ring goes round, and C of 32-bit elements is stored in several pieces."""

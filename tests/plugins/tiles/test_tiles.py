@@ -5,7 +5,7 @@ import pytest
 from conftest import StreamUnderTest, can_assemble, properties_of, with_capability
 
 import cuda_device as device
-from cuda_device import bfloat16, float8e4m3, float16, float32, hooks, int8, int32, shared_array, uint8
+from cuda_device import bfloat16, float8e4m3, float16, float32, float64, hooks, int8, int32, shared_array, uint8
 
 if hooks.installed("plugins.tensor_cores") is None:
     pytest.skip("tiles are built on the plugin tensor_cores", allow_module_level=True)
@@ -127,12 +127,14 @@ def filled(layout, array):
 
 
 def layout_of(rows, columns, dtype):
-    return tiles.TileLayout(rows, columns, dtype, swizzle=min(128, device.sizeof(dtype) * columns))
+    return tiles.TileLayout(
+        rows, columns, dtype, swizzle=min(64 if dtype is float64 else 128, device.sizeof(dtype) * columns)
+    )
 
 
 def product(dtype, n, k, a_is, b_is):
     """The kernel out = start + a @ b.T, whose operands are "plain", "transposed" or in "registers"."""
-    number = int32 if dtype in (int8, uint8) else float32
+    number = NUMBERS.get(dtype, float32)
     left = layout_of(k, 64, dtype) if a_is == "transposed" else layout_of(64, k, dtype)
     right = layout_of(k, n, dtype) if b_is == "transposed" else layout_of(n, k, dtype)
 
@@ -167,27 +169,30 @@ PRODUCTS = [
     (uint8, 16, 32, "plain", "plain"),
     (float32, 16, 32, "plain", "plain"),
     (float8e4m3, 16, 32, "plain", "plain"),
+    (float64, 16, 16, "plain", "transposed"),
+    (float64, 16, 8, "transposed", "plain"),
 ]
+NUMBERS = {int8: int32, uint8: int32, float64: float64}
+"""The types of accumulators that are not float32."""
 
 
 @pytest.mark.parametrize(("dtype", "n", "k", "a_is", "b_is"), PRODUCTS)
 def test_product(warpgroups, architecture, dtype, n, k, a_is, b_is):
-    if dtype is float8e4m3 and architecture == "sm_80":
-        pytest.skip("8-bit floats need sm_89")
+    if dtype in (float8e4m3, float64) and architecture == "sm_80":
+        pytest.skip("float8e4m3 needs sm_89, and float64 sm_90")
     a, b = integers((64, k), dtype, 1), integers((n, k), dtype, 2)
     right = a.astype(np.float64) @ b.astype(np.float64).T
     arrays = (a.T.copy() if a_is == "transposed" else a, b.T.copy() if b_is == "transposed" else b)
-    arrays = (*arrays, np.zeros((64, n), np.int32 if dtype in (int8, uint8) else np.float32))
+    arrays = (*arrays, np.zeros((64, n), NUMBERS.get(dtype, float32)))
     kernel = product(dtype, n, k, a_is, b_is)
     for accumulate in (1, 0):
         *_, result = warpgroups.run(kernel, *arrays, accumulate, grid=1, block=128)
         assert (result == right + accumulate).all()
-    text, steps = (
-        device.compile(kernel, *arrays, int32, target=architecture, output="ptx").code,
-        k * device.sizeof(dtype) // 32,
-    )
-    assert text.count("wgmma.mma_async") == (steps if architecture == "sm_90a" else 0)
-    assert text.count("mma.sync") == (0 if architecture == "sm_90a" else steps * n // 8)
+    text = device.compile(kernel, *arrays, int32, target=architecture, output="ptx").code
+    by_warps = architecture == "sm_80" or dtype is float64
+    steps = k // 8 if dtype is float64 else k * device.sizeof(dtype) // 32
+    assert text.count("wgmma.mma_async") == (0 if by_warps else steps)
+    assert text.count("mma.sync") == (steps * n // 8 if by_warps else 0)
     if can_assemble(architecture):
         device.compile(kernel, *arrays, int32, target=architecture)
 
