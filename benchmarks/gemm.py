@@ -27,19 +27,13 @@ from cuda_device.runtime.gpu import driver
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 import products
+from tuned_products import multiply
 
 ROUNDS, SECONDS, CHECKED_ROWS = 7, 0.02, 256
 RATE = 7e14
 """The operations in a second by which the launches in a graph are counted: about `SECONDS` of them."""
 SHAPES = (4096, 4096, 4096), (8192, 8192, 8192), (4000, 4104, 4032), (8000, 8200, 8064)
 """Those of multiples of the tiles, and those of others."""
-CONFIGS = (
-    {"bn": 256, "stages": 3, "cluster": 2},
-    {"bn": 256, "stages": 4, "cluster": 2},
-    {"bn": 192, "stages": 4, "cluster": 2},
-    {"bn": 128, "stages": 4, "cluster": 2},
-    {"bn": 128, "stages": 5, "cluster": 2},
-)
 Call = Callable[[], Any]
 
 
@@ -69,22 +63,6 @@ ROWS = (
 )
 
 
-@device.autotune(CONFIGS, key=["row", "a", "b"])
-def multiply(row: Row, a: Any, b: Any, c: Any, stream: Any, bn: int, stages: int, cluster: int) -> None:
-    """Our product, in the configuration that is the fastest for these shapes."""
-    kernel, *layouts = products.gemm(
-        row.dtype, row.result, bn=bn, stages=stages, cluster=cluster, transposed=row.transposed
-    )
-    kinds = ("tf32" if row.dtype is float32 else None,) * 2 + (None,)
-    maps = [
-        device.TensorMap.of(x, layout.box, swizzle=layout.swizzle, dtype=kind)
-        for x, layout, kind in zip((a, b, c), layouts, kinds, strict=True)
-    ]
-    sizes = int32(c.shape[0]), int32(c.shape[1]), int32(a.shape[1])
-    blocks = driver.properties(driver.current_ordinal()).multiprocessors // cluster * cluster
-    device.launch(kernel, *maps, *sizes, grid=blocks, block=384, stream=stream)
-
-
 def operands(torch: Any, row: Row, m: int, n: int, k: int) -> tuple[Any, Any]:
     """Random matrices; B is (k, n), or (n, k) if it is transposed."""
     shapes = (m, k), ((n, k) if row.transposed else (k, n))
@@ -107,9 +85,11 @@ def systems(torch: Any, row: Row, a: Any, b: Any, stream: Any) -> Iterator[tuple
         return torch.empty((m, n), dtype=_of_torch(torch, row.result), device="cuda")
 
     ours = empty()
-    config = multiply.best(row, a, b, ours, stream)
+    blocks = driver.properties(driver.current_ordinal()).multiprocessors
+    how = {"dtype": row.dtype, "result": row.result, "transposed": row.transposed, "blocks": blocks}
+    config = multiply.best(a, b, ours, stream, **how)
     words = f"{config['bn']} columns, {config['stages']} stages, clusters of {config['cluster']}"
-    yield f"cuda_device, {words}", ours, lambda: multiply(row, a, b, ours, stream)
+    yield f"cuda_device, {words}", ours, lambda: multiply(a, b, ours, stream, **how)
     right = b.t() if row.transposed else b
     c = empty()
     if row.dtype is float8e4m3:
@@ -196,10 +176,10 @@ def compare(torch: Any, row: Row, shape: tuple[int, int, int]) -> list[dict[str,
 
 
 def only_compiled(target: str, rows: list[Row]) -> None:
-    """Prints what the compiler makes of the first configuration that fits."""
+    """Prints what the compiler makes of one configuration of each type."""
     for row in rows:
-        config = CONFIGS[3 if row.dtype is float64 else 0]
-        kernel, *layouts = products.gemm(row.dtype, row.result, transposed=row.transposed, **config)
+        columns = 128 if row.dtype is float64 else 256
+        kernel, *layouts = products.gemm(row.dtype, row.result, bn=columns, transposed=row.transposed)
         kinds = ("tf32" if row.name == "tf32" else row.dtype,) * 2 + (row.result,)
         types = [
             device.TensorMapType(kind, layout.box, swizzle=layout.swizzle)

@@ -24,8 +24,9 @@ def examples():
     try:
         import epilogues
         import products
+        import tuned_products
 
-        yield {"epilogues": epilogues, "products": products}
+        yield {"epilogues": epilogues, "products": products, "tuned_products": tuned_products}
     finally:
         sys.path.remove(FOLDER)
 
@@ -79,6 +80,19 @@ def test_largest_tile(examples, warpgroups):
 def test_types(examples, warpgroups, dtype, result):
     """The ring goes round, and C of 32-bit elements is stored in several pieces."""
     check(examples, warpgroups, (72, 72, 320 // device.sizeof(dtype)), dtype, result, **SMALL)
+
+
+def test_configurations(examples, warpgroups):
+    """On a GPU, the fastest configuration runs."""
+    a, b = random_array((40, 72), float16, 1), random_array((72, 64), float16, 2)
+    c = warpgroups.array(np.full((40, 64), 7, np.float16))
+    multiply = examples["tuned_products"].multiply
+    settings = (
+        {"dtype": float16, "blocks": 1, "bn": 64, "cluster": 1} if warpgroups.kind == "cpu" else {"dtype": float16}
+    )
+    multiply(warpgroups.array(a), warpgroups.array(b), c, warpgroups.stream, **settings)
+    right = exact(a) @ exact(b)
+    assert np.abs(exact(warpgroups.numpy(c)) - right).max() <= 2**-11 * np.abs(right).max()
 
 
 # Epilogues
