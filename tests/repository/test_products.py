@@ -5,14 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import StreamUnderTest, thinned
+from conftest import StreamUnderTest, long
 
 import cuda_device as device
 from cuda_device import bfloat16, float8e4m3, float16, float32, float64, int8, int32
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
 FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
-SMALL = {"bn": 64, "stages": 2, "transposed": True, "cluster": 1}
+SMALL = {"bn": 64, "stages": 2, "cluster": 1, "transposed": True}
 ERRORS = {bfloat16: 2**-8, float16: 2**-11, float32: 2**-10, float64: 2**-50, int32: 0}
 """The errors that are allowed, by the type of C, and for float32 by the rounding to tf32."""
 
@@ -62,7 +62,7 @@ def check(examples, on, shape, dtype=bfloat16, result=None, more=(), right=lambd
     assert np.abs(exact(c[:m]) - expected).max() <= ERRORS[result or dtype] * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("transposed", "cluster"), thinned([False, True], [2, 1], one_in=2))
+@pytest.mark.parametrize(("transposed", "cluster"), [(False, 2), pytest.param(True, 2, marks=long(0))])
 def test_product(examples, warpgroups, transposed, cluster):
     """Some tiles reach over the edges, and blocks have several."""
     check(examples, warpgroups, (300, 72, 136), bn=64, transposed=transposed, cluster=cluster)
@@ -75,33 +75,32 @@ def test_largest_tile(examples, warpgroups):
 
 @pytest.mark.parametrize(
     ("dtype", "result"),
-    [(float16, None), (float8e4m3, bfloat16), (int8, int32), (float32, None), (float64, None), (bfloat16, float32)],
+    [
+        (float16, None),
+        (int8, int32),
+        (float32, None),
+        (float64, None),
+        pytest.param(float8e4m3, bfloat16, marks=long(1)),
+        pytest.param(bfloat16, float32, marks=long(2)),
+    ],
 )
 def test_types(examples, warpgroups, dtype, result):
-    """The ring goes round, and C of 32-bit elements is stored in several pieces."""
+    """The ring goes round, and C of large elements is stored in several pieces."""
     check(examples, warpgroups, (72, 72, 320 // device.sizeof(dtype)), dtype, result, **SMALL)
 
 
 def test_configurations(examples, warpgroups):
     """On a GPU, the fastest configuration runs."""
-    a, b = random_array((40, 72), float16, 1), random_array((72, 64), float16, 2)
-    c = warpgroups.array(np.full((40, 64), 7, np.float16))
-    multiply = examples["tuned_products"].multiply
-    settings = (
-        {"dtype": float16, "blocks": 1, "bn": 64, "cluster": 1} if warpgroups.kind == "cpu" else {"dtype": float16}
-    )
-    multiply(warpgroups.array(a), warpgroups.array(b), c, warpgroups.stream, **settings)
-    right = exact(a) @ exact(b)
+    a, b = random_array((72, 160), float16, 1), random_array((72, 160), float16, 2)
+    c = warpgroups.array(np.full((72, 72), 7, np.float16))
+    settings = SMALL if warpgroups.kind == "cpu" else {"transposed": True}
+    arrays = warpgroups.array(a), warpgroups.array(b), c, warpgroups.stream
+    examples["tuned_products"].multiply(*arrays, dtype=float16, blocks=2, **settings)
+    right = exact(a) @ exact(b).T
     assert np.abs(exact(warpgroups.numpy(c)) - right).max() <= 2**-11 * np.abs(right).max()
 
 
 # Epilogues
-
-
-def test_sum(examples, warpgroups):
-    residual = random_array((136, 72), bfloat16, 3)
-    settings = {**SMALL, "epilogue": examples["epilogues"].add, "more": (residual,)}
-    check(examples, warpgroups, (136, 72, 128), right=lambda product: product + exact(residual), **settings)
 
 
 def test_swiglu(examples, warpgroups):
@@ -113,8 +112,11 @@ def test_swiglu(examples, warpgroups):
     check(examples, warpgroups, (136, 144, 128), right=right, **settings)
 
 
-def test_scales_and_sum_without_races(examples):
-    on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+def test_scales_and_sum(examples, warpgroups):
+    """On CPU streams without races."""
+    on = warpgroups
+    if on.kind == "cpu":
+        on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
     epilogues = examples["epilogues"]
     scales = np.linspace(0.1, 2, 72, dtype=np.float32), np.linspace(3, 0.2, 72, dtype=np.float32)
     residual = random_array((72, 72), bfloat16, 3)
