@@ -45,7 +45,7 @@ def check(module, on, shape, dtype=bfloat16, more=(), right=lambda product: prod
 
 @pytest.mark.parametrize(
     ("shape", "bm", "split"),
-    [((16, 128, 512), 128, 4), ((5, 72, 136), 64, 4), ((33, 200, 264), 64, 2), ((64, 64, 192), 64, 1)],
+    [((16, 200, 456), 128, 2), ((5, 72, 136), 64, 4), ((64, 64, 192), 64, 1)],
 )
 def test_tall_product(tall_products, warpgroups, shape, bm, split):
     """Rings go round, columns and steps of the depth are cut, and a block has no steps at all."""
@@ -54,7 +54,7 @@ def test_tall_product(tall_products, warpgroups, shape, bm, split):
 
 def test_tall_product_without_races(tall_products):
     on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
-    check(tall_products, on, (12, 72, 456), bm=64, split=2, stages=2)
+    check(tall_products, on, (3, 64, 328), bm=64, split=2, stages=2)
 
 
 def test_epilogue_of_float8(tall_products, warpgroups):
