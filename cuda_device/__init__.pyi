@@ -208,9 +208,9 @@ from cuda_device.plugins.tensor_cores.tensor_maps import TensorMapType as Tensor
 from cuda_device.plugins.tensor_cores.tensor_memory import TensorMemory as TensorMemory
 from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_alloc as tcgen05_alloc
 from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_dealloc as tcgen05_dealloc
-from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_fence_after_thread_sync as tcgen05_fence_after_thread_sync
-from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_fence_before_thread_sync as tcgen05_fence_before_thread_sync
-from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_relinquish_alloc_permit as tcgen05_relinquish_alloc_permit
+from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_fence_after_sync as tcgen05_fence_after_sync
+from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_fence_before_sync as tcgen05_fence_before_sync
+from cuda_device.plugins.tensor_cores.tensor_memory import tcgen05_relinquish_permit as tcgen05_relinquish_permit
 from cuda_device.plugins.tensor_cores.tensor_moves import tcgen05_ld as tcgen05_ld
 from cuda_device.plugins.tensor_cores.tensor_moves import tcgen05_st as tcgen05_st
 from cuda_device.plugins.tensor_cores.tensor_moves import tcgen05_wait_ld as tcgen05_wait_ld

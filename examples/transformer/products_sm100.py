@@ -40,10 +40,10 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=4):
             device.fence_mbarrier_init()
         if warp == 0:
             device.tcgen05_alloc(memory)
-            device.tcgen05_relinquish_alloc_permit()
-        device.tcgen05_fence_before_thread_sync()
+            device.tcgen05_relinquish_permit()
+        device.tcgen05_fence_before_sync()
         device.syncthreads()
-        device.tcgen05_fence_after_thread_sync()
+        device.tcgen05_fence_after_sync()
         m_tiles, n_tiles, steps = (m + bm - 1) // bm, (n + bn - 1) // bn, (k + bk - 1) // bk
         first, blocks = int32(device.block_idx.x), int32(device.grid_dim.x)
         step = number = int32(0)
@@ -60,11 +60,11 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=4):
                 for _ in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
                     half = number % 2
                     sums.empty[half].wait(number // 2 & 1 ^ 1)
-                    device.tcgen05_fence_after_thread_sync()
+                    device.tcgen05_fence_after_sync()
                     d = memory[0].tile(half * bn, (bm, bn), float32)
                     for kt in range(steps):
                         stage = ring.wait(step)
-                        device.tcgen05_fence_after_thread_sync()
+                        device.tcgen05_fence_after_sync()
                         device.tcgen05_mma(d, of_a.tile(a, stage), of_b.tile(b, stage), accumulate=kt > 0)
                         device.tcgen05_commit(ring.empty[stage])
                         step += 1
@@ -74,7 +74,7 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=4):
             words = c.view(uint32x4)
             for i, j in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
                 half = sums.wait(number)
-                device.tcgen05_fence_after_thread_sync()
+                device.tcgen05_fence_after_sync()
                 d = memory[0].tile(half * bn, (bm, bn), float32)
                 row = i * bm + thread - 128
                 for column in range(0, bn, PART):
@@ -85,7 +85,7 @@ def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=4):
                             if place < n // 8:
                                 pairs = [pack(x[q + p], x[q + p + 1], dtype=c.dtype) for p in (0, 2, 4, 6)]
                                 words[row, place] = uint32x4(*pairs)
-                device.tcgen05_fence_before_thread_sync()
+                device.tcgen05_fence_before_sync()
                 sums.release(half)
                 number += 1
         device.syncthreads()

@@ -3,12 +3,12 @@
     memory = shared_array(1, TensorMemory(256))                 256 of the 512 columns
     if warp == 0:
         tcgen05_alloc(memory)                                   by a whole warp
-    tcgen05_fence_before_thread_sync()
+    tcgen05_fence_before_sync()
     syncthreads()
-    tcgen05_fence_after_thread_sync()
+    tcgen05_fence_after_sync()
     d = memory[0].tile(0, (128, 256), float32)
     …                                                           tcgen05_mma(d, a, b), tcgen05_commit(bar), bar.wait(0)
-    tcgen05_fence_after_thread_sync()
+    tcgen05_fence_after_sync()
     x = tcgen05_wait_ld(tcgen05_ld(d.part(0, 64)))              64 columns of this thread's row
 
 A block has 128 lanes and 512 columns of 32 bits. An address has the lane in its upper 16 bits, and the column in its lower ones.
@@ -30,6 +30,7 @@ from cuda_device import (
 )
 from cuda_device.extend import Known, constant_of, dataclass, layout, model, ops, replace, specialised, type_argument
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES
+from cuda_device.plugins.tensor_cores.single_instructions import single
 from cuda_device.plugins.tensor_cores.swizzling import array_of
 
 
@@ -55,7 +56,7 @@ def tcgen05_alloc(memory: Any) -> None:
     """Allocates tensor memory, and writes its handle to `memory[0]`, an array of a type `TensorMemory(…)` in shared memory.
 
     A whole warp calls it (with two blocks, a warp in each), and waits while other blocks have the columns. A barrier follows,
-    between `tcgen05_fence_before_thread_sync` and `tcgen05_fence_after_thread_sync`. Compile only, for sm_100a, sm_103a and the
+    between `tcgen05_fence_before_sync` and `tcgen05_fence_after_sync`. Compile only, for sm_100a, sm_103a and the
     other `a` and `f` variants of their family. Raises `CompileError` for other arrays. PTX: tcgen05.alloc.
     """
     raise DeviceOnlyError.of("tcgen05_alloc")
@@ -69,22 +70,22 @@ def tcgen05_dealloc(memory: Any) -> None:
     raise DeviceOnlyError.of("tcgen05_dealloc")
 
 
-def tcgen05_relinquish_alloc_permit(blocks: int = 1) -> None:
+def tcgen05_relinquish_permit(blocks: int = 1) -> None:
     """Says, by a whole warp, that this block allocates no more tensor memory, so that others may begin to.
 
     Compile only, like `tcgen05_alloc`. PTX: tcgen05.relinquish_alloc_permit.
     """
-    raise DeviceOnlyError.of("tcgen05_relinquish_alloc_permit")
+    raise DeviceOnlyError.of("tcgen05_relinquish_permit")
 
 
-def tcgen05_fence_before_thread_sync() -> None:
+def tcgen05_fence_before_sync() -> None:
     """Orders this thread's earlier `tcgen05_…` before a barrier that follows. PTX: tcgen05.fence::before_thread_sync."""
-    raise DeviceOnlyError.of("tcgen05_fence_before_thread_sync")
+    raise DeviceOnlyError.of("tcgen05_fence_before_sync")
 
 
-def tcgen05_fence_after_thread_sync() -> None:
+def tcgen05_fence_after_sync() -> None:
     """Orders this thread's later `tcgen05_…` after a barrier that precedes. PTX: tcgen05.fence::after_thread_sync."""
-    raise DeviceOnlyError.of("tcgen05_fence_after_thread_sync")
+    raise DeviceOnlyError.of("tcgen05_fence_after_sync")
 
 
 # Handles and tiles
@@ -212,7 +213,7 @@ def _on_cpu(*_: Any) -> Any:
     raise DeviceOnlyError.of("tensor memory")
 
 
-ON_CPU = _on_cpu
+ON_CPU: Callable[..., Any] = _on_cpu
 """The `host` of the instructions."""
 
 
@@ -236,7 +237,7 @@ def _check_blocks(module: Any, chosen: Mapping[str, Callable[..., Any]], _: Any)
         raise CompileError(
             "a kernel uses tensor memory for one block and for two",
             calls[next(i for i, count in enumerate(counts) if count != counts[0])].location,
-            "write blocks=2 everywhere, in TensorMemory(…), tcgen05_commit and tcgen05_relinquish_alloc_permit, or nowhere",
+            "write blocks=2 everywhere, in TensorMemory(…), tcgen05_commit and tcgen05_relinquish_permit, or nowhere",
         )
 
 
@@ -271,13 +272,8 @@ def for_blocks(function: Callable[..., Any], blocks: int) -> Callable[..., Any]:
     return function
 
 
-def without_arguments(function: Callable[..., Any], text: str) -> None:
-    """Adds an entity without arguments that is one instruction."""
-    entity(function)(lambda: instruction(text))
-
-
-without_arguments(tcgen05_fence_before_thread_sync, "tcgen05.fence::before_thread_sync;")
-without_arguments(tcgen05_fence_after_thread_sync, "tcgen05.fence::after_thread_sync;")
+single(tcgen05_fence_before_sync, "tcgen05.fence::before_thread_sync;", sm100f, ON_CPU)
+single(tcgen05_fence_after_sync, "tcgen05.fence::after_thread_sync;", sm100f, ON_CPU)
 
 
 @of_blocks(tcgen05_alloc)
@@ -303,7 +299,7 @@ def _(memory: Known) -> Callable[..., Any]:
     return instruction(text, (0, address_of), blocks=host.blocks)
 
 
-@of_blocks(tcgen05_relinquish_alloc_permit)
+@of_blocks(tcgen05_relinquish_permit)
 def _(blocks: Known) -> Callable[..., Any]:
     count = blocks_of(blocks)
     return instruction(f"tcgen05.relinquish_alloc_permit.cta_group::{count}.sync.aligned;", blocks=count)

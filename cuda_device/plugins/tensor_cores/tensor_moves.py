@@ -9,15 +9,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, block_dim, float32, int32, ptx, thread_idx, uint32
+from cuda_device import CompileError, DeviceOnlyError, block_dim, float32, int32, ptx, sm100f, thread_idx, uint32
 from cuda_device.extend import Known, constant_of, model
+from cuda_device.plugins.tensor_cores.single_instructions import single
 from cuda_device.plugins.tensor_cores.tensor_memory import (
     ON_CPU,
     SUMS,
     TensorTile,
     entity,
     tile_of,
-    without_arguments,
 )
 from cuda_device.plugins.tensor_cores.warpgroup_matrices import is_in_flight, through
 
@@ -87,7 +87,7 @@ def _wait(sizes: tuple[int, ...]) -> Callable[..., Any]:
     return through("tcgen05.wait::ld.sync.aligned;", sizes, ON_CPU)
 
 
-without_arguments(tcgen05_wait_st, "tcgen05.wait::st.sync.aligned;")
+single(tcgen05_wait_st, "tcgen05.wait::st.sync.aligned;", sm100f, ON_CPU)
 
 
 @entity(tcgen05_st)

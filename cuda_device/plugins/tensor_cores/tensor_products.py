@@ -14,8 +14,9 @@ from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, int32, ptx, sm100a, uint16
 from cuda_device.extend import Known, model, specialised
-from cuda_device.plugins.tensor_cores.bulk_copies import check_barrier
+from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of, steps_of
+from cuda_device.plugins.tensor_cores.single_instructions import nothing
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_memory import (
     ON_CPU,
@@ -51,7 +52,7 @@ def tcgen05_commit(bar: Any, multicast: Any = None, blocks: int = 1) -> None:
     """Makes the end of all products and copies that this thread has started arrive once at `bar`, an `MBarrier` of the block.
 
     With `multicast`, a mask of the blocks of the cluster, it arrives at the same barrier of each of them. A thread that has
-    waited calls `tcgen05_fence_after_thread_sync` next. Compile only, like `tcgen05_mma`. PTX: tcgen05.commit.
+    waited calls `tcgen05_fence_after_sync` next. Compile only, like `tcgen05_mma`. PTX: tcgen05.commit.
     """
     raise DeviceOnlyError.of("tcgen05_commit")
 
@@ -118,11 +119,7 @@ _of_integers.__qualname__ = "tcgen05_mma of integers"  # in messages
 
 @specialised(_of_integers, since=sm100a, otherwise="convert the elements to another type")
 def _() -> Callable[..., Any]:
-    return _nothing
-
-
-def _nothing() -> None:
-    pass
+    return nothing
 
 
 def _address_for_integers(tile: Any) -> Any:

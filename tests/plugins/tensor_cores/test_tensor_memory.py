@@ -178,7 +178,7 @@ def test_descriptors_find_each_element(dtype, pattern, transposed):
 INSTRUCTIONS = {
     "tcgen05_alloc(memory)": [r"tcgen05\.alloc\.cta_group::1\.sync\.aligned\.shared::cta\.b32 \[%rd\d+\], 256;"],
     "tcgen05_dealloc(memory[0])": [r"tcgen05\.dealloc\.cta_group::1\.sync\.aligned\.b32 %r\d+, 256;"],
-    "tcgen05_relinquish_alloc_permit()": [r"tcgen05\.relinquish_alloc_permit\.cta_group::1\.sync\.aligned;"],
+    "tcgen05_relinquish_permit()": [r"tcgen05\.relinquish_alloc_permit\.cta_group::1\.sync\.aligned;"],
     "tcgen05_commit(bars[1])": [
         r"tcgen05\.commit\.cta_group::1\.mbarrier::arrive::one\.shared::cluster\.b64 \[%rd\d+\];"
     ],
@@ -187,8 +187,8 @@ INSTRUCTIONS = {
     ],
     "tcgen05_wait_st()": [r"tcgen05\.wait::st\.sync\.aligned;"],
     "tcgen05_wait_ld()": [r"tcgen05\.wait::ld\.sync\.aligned;"],
-    "tcgen05_fence_before_thread_sync()": [r"tcgen05\.fence::before_thread_sync;"],
-    "tcgen05_fence_after_thread_sync()": [r"tcgen05\.fence::after_thread_sync;"],
+    "tcgen05_fence_before_sync()": [r"tcgen05\.fence::before_thread_sync;"],
+    "tcgen05_fence_after_sync()": [r"tcgen05\.fence::after_thread_sync;"],
 }
 
 
@@ -250,7 +250,7 @@ REFUSED = {
     "tcgen05_alloc(out)": "tcgen05_alloc takes a shared array of handles, not array<float32, 1, C>",
     "tcgen05_alloc(memory[0])": "tcgen05_alloc takes a shared array of handles, not",
     "tcgen05_dealloc(memory)": "tcgen05_dealloc takes a handle of tensor memory, not",
-    "tcgen05_relinquish_alloc_permit(3)": "blocks=3, but one or two blocks multiply together",
+    "tcgen05_relinquish_permit(3)": "blocks=3, but one or two blocks multiply together",
     "memory[0].tile(0, (96, 64), float32)": "tensor memory has tiles of 64 or 128 rows, not of (96, 64)",
     "memory[0].tile(0, (128, 64), float64)": "a tile of tensor memory with 128 rows has no elements of float64",
     "memory[0].tile(0, (64, 64), bfloat16)": "a tile of tensor memory with 64 rows has no elements of bfloat16",
@@ -269,7 +269,7 @@ REFUSED = {
     "tcgen05_mma(d.part(0, 24), x, rows(x, 0, 24))": "tcgen05_mma does not have the 24 columns of",
     "tcgen05_mma(d, x, x, out)": "accumulate is a bool, not array<float32, 1, C>",
     "tcgen05_mma(d, swizzled(shared_array((32, 32), float32), 128).T, x)": "only of 8-bit and 16-bit elements",
-    "tcgen05_commit(n)": "tcgen05_commit completes its bytes on an MBarrier, not int32",
+    "tcgen05_commit(n)": "tcgen05_commit takes an MBarrier in the shared memory of the block, not int32",
     "tcgen05_commit(bars[0], 0.5)": "multicast is a mask of blocks, not float 0.5",
     "tcgen05_cp(d, x)": "tcgen05_cp does not copy a tile of 128 x 64 bfloat16",
     "tcgen05_cp(p, x.T)": "tcgen05_cp reads",
