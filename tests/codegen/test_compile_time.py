@@ -158,6 +158,10 @@ TUPLES = {
     "comprehension of zip": "s = [a + b for a, b in zip(t, t)]\nx[0] = s[3]",
     "generator of zip": "s = tuple(a + b for a, b in zip(t, t))\nx[0] = s[3]",
     "generator in a loop": "for _ in range(k):\n    t = tuple(a + b for a, b in zip(t, t))\nx[0] = t[3]",
+    "branches in a generator": "s = tuple(pick(a, k) if a < k else a for a in t)\nx[0] = s[3]",
+    "branches in a comprehension": "s = tuple([pick(a, k) if a < k else a for a in t])\nx[0] = s[3]",
+    "shuffles in a generator": "s = tuple(device.shfl_xor_sync(k, a, 1) for a in t)\nx[0] = s[3]",
+    "sum of branches": "x[0] = sum(pick(a, k) if a < k else a for a in t)",
     "loop over a generator": "for v in (a * a for a in t):\n    x[0] += v",
     "sum of a generator": "x[0] = sum(a * a for a in t)",
     "run-time index": "x[0] = t[k]",
@@ -168,7 +172,8 @@ TUPLES = {
 @pytest.mark.parametrize("name", TUPLES)
 def test_loops_over_a_tuple_are_linear_in_its_length(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
-    kernel = define("@device.kernel\ndef k(x, k, t):\n" + textwrap.indent(TUPLES[name], "    "))
+    pick = "def pick(v, k):\n    return v * 2 if v < k + 5 else v + 1\n"
+    kernel = define(pick + "@device.kernel\ndef k(x, k, t):\n" + textwrap.indent(TUPLES[name], "    "))
 
     def work_for(count: int) -> tuple[int, int]:
         steps, text = traced(kernel, FLOATS, device.int32, tuple[(device.float32,) * count])
