@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import sys
 import textwrap
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
 from conftest import thinned
-from ir_helpers import define, underlying
+from ir_helpers import counted, define, underlying
 
 import cuda_device as device
 from cuda_device.bytecode.to_ir import read
@@ -123,21 +121,7 @@ def work(source: str, checked: bool) -> tuple[int, int]:
 
 def traced(kernel: Any, *types: Any, checked: bool = False) -> tuple[int, str]:
     """The calls and lines until there is LLVM IR, and the LLVM IR."""
-    count, tracer = 0, sys.gettrace()
-
-    def record(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        count += event in ("call", "c_call", "line")
-        return record
-
-    sys.setprofile(record)
-    sys.settrace(record)
-    try:
-        text = device.compile(kernel, *types, output="llvm", checked=checked).code
-    finally:
-        sys.settrace(tracer)
-        sys.setprofile(None)
-    return count, text
+    return counted(lambda: device.compile(kernel, *types, output="llvm", checked=checked).code)
 
 
 @pytest.mark.parametrize("name, checked", thinned(FAMILIES, [False, True], one_in=2))
