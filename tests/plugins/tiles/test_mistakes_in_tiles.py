@@ -1,4 +1,4 @@
-"""A product by tiles on CPU streams with a race detector: mistakes of synchronisation are reported with the lines of the kernel."""
+"""Mistakes in a product by tiles on CPU streams with a race detector: each is reported with the lines of the kernel."""
 
 import enum
 import re
