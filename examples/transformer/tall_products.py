@@ -26,7 +26,9 @@ def tall(tokens=16, dtype=bfloat16, weights=None, bm=128, bk=None, stages=5, spl
     of_w = tiles.TileLayout(bm, bk or 128 // device.sizeof(weights), weights)
     of_x = tiles.TileLayout(tokens, of_w.columns, dtype)
     groups, share = bm // 64, bm // split  # the warpgroups of a block; the columns of C that it adds up and stores
-    width = min(share, 16)  # the columns that a warp stores at a time
+    width = 16 if share % 16 == 0 else 8  # the columns that a warp stores at a time
+    if bm % (8 * split):
+        raise ValueError(f"bm must be a multiple of 8 * split, {8 * split}")
 
     @device.kernel(max_threads=128 * groups + 32, min_blocks=1, cluster=split)
     def kernel(map_w, map_x, c, k: int32, more=()):
