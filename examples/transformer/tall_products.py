@@ -103,12 +103,18 @@ def total(sums, row, column, width):
     return tuple(acc)
 
 
-def launch(x, w, c, *more, stream=None, dependent=None, **settings):
-    """Launches C = X @ W.T with the `settings` of `tall`; `dependent` lets it start to load W during the launch before it."""
-    tokens = -(-x.shape[0] // 8) * 8
-    kernel, of_w, of_x = tall(tokens, **settings)
+def prepare(x, w, c, *more, stream=None, dependent=None, **settings):
+    """Prepares the launch of C = X @ W.T with the `settings` of `tall`: the result launches it whenever it is called.
+
+    Launches that are `dependent` start to load W during the launch before.
+    """
+    settings = {"split": 4, **settings}
+    kernel, of_w, of_x = tall(-(-x.shape[0] // 8) * 8, **settings)
     maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in ((w, of_w), (x, of_x))]
-    split = settings.get("split", 4)
-    grid = -(-w.shape[0] // of_w.rows) * split
-    block = of_w.rows * 2 + 32
-    device.launch(kernel, *maps, c, int32(w.shape[1]), more, grid=grid, block=block, dependent=dependent, stream=stream)
+    sizes = {"grid": -(-w.shape[0] // of_w.rows) * settings["split"], "block": 2 * of_w.rows + 32}
+    return device.prepare(kernel, *maps, c, int32(w.shape[1]), more, **sizes, dependent=dependent, stream=stream)
+
+
+def launch(*arrays, **settings):
+    """Launches a product once, with the arguments of `prepare`."""
+    prepare(*arrays, **settings)()
