@@ -1,9 +1,10 @@
-"""A decoder layer of a Llama-like model on sm_90a: prefill in bfloat16, or with projections in float8e4m3.
+"""A decoder layer of a Llama-like model on sm_90a: prefill and decode, in bfloat16, or with projections in float8e4m3.
 
     layer = DecoderLayer(LayerSizes(), weights, stream)
     y = layer.prefill(x, cosines, sines, positions)                 launches, and returns the result's array
     run = layer.prepare(x, cosines, sines, positions)               for several calls, or a CUDA graph
     run()                                                           reads what x has now; the result is in run.result
+    step = layer.prepare_decode(x, cosines, sines, cache)           one new token of each sequence, over a paged cache
 
 Arrays are those of any library on GPUs, and NumPy's on CPU streams. The launches are ordered by one stream, and nothing waits for
 them on the host.
@@ -15,9 +16,11 @@ from typing import Any, NamedTuple
 
 import attention
 import epilogues
+import paged
 import products
 import quantised
 import rowwise
+import tall_products
 
 import cuda_device as device
 from cuda_device import TensorMap, bfloat16, float8e4m3, float32, int32
@@ -62,8 +65,8 @@ class LayerWeights(NamedTuple):
     down: Matrix
 
 
-class Prefill(NamedTuple):
-    """The prepared launches of a prefill by their names, in order, and the array of the result."""
+class PreparedLayer(NamedTuple):
+    """The prepared launches of a layer by their names, in order, and the array of the result."""
 
     launches: dict[str, Callable[[], None]]
     result: Any
@@ -86,6 +89,8 @@ def scaled_swiglu(acc, row, column, scale_a, scale_b):
 
 SCALED = {None: epilogues.scaled, epilogues.add: scaled_add, epilogues.swiglu: scaled_swiglu}
 """The epilogues of products of quantised matrices."""
+MOST_SEQUENCES = 256
+"""The sequences of a decode step, whose products have so many rows at most."""
 
 
 class DecoderLayer:
@@ -118,9 +123,9 @@ class DecoderLayer:
         run()
         return run.result
 
-    def prepare(self, x: Any, cosines: Any, sines: Any, positions: Any, sequences: int = 1) -> Prefill:
+    def prepare(self, x: Any, cosines: Any, sines: Any, positions: Any, sequences: int = 1) -> PreparedLayer:
         """Prepares the launches of `prefill` for these arrays, of which each call reads what they have then."""
-        s, w, tokens = self.sizes, self.weights, len(x)
+        s, tokens = self.sizes, len(x)
         check("x", x, (tokens, s.hidden))
         check("positions", positions, (tokens,))
         for name, table in (("cosines", cosines), ("sines", sines)):
@@ -128,22 +133,47 @@ class DecoderLayer:
         if not 1 <= sequences <= tokens or tokens % sequences:
             help = "give sequences of the same length, as many as `sequences` says"
             raise device.LaunchError(f"{tokens} tokens are not {sequences} sequences of one length", help)
-        qkv, hidden, result = (self._empty(tokens, n) for n in (s.qkv, s.hidden, s.hidden))
-        attended, gated = self._empty(tokens, s.heads * s.head), self._empty(tokens, s.feed_forward)
-        normed = self._operand(tokens, s.hidden, w.qkv), self._operand(tokens, s.hidden, w.gate_up)
+        qkv, attended = self._empty(tokens, s.qkv), self._empty(tokens, s.heads * s.head)
         steps = {
-            "RMSNorm": self._norm(x, w.attention_norm, normed[0]),
-            "QKV projection": self._product(normed[0], w.qkv, qkv),
             "rotary embedding": self._rotary(qkv, cosines, sines, positions),
             "attention": self._attention(qkv, attended, sequences),
         }
+        return self._layer(x, qkv, steps, attended, self._product)
+
+    def prepare_decode(
+        self, x: Any, cosines: Any, sines: Any, cache: paged.PagedCache, **attention: Any
+    ) -> PreparedLayer:
+        """Prepares a decode step: the layer for one new token of each sequence, whose keys and values it adds to the cache.
+
+        `x` is bfloat16 of the shape (sequences, hidden), of at most 256 sequences. The position of a token is the length of its
+        sequence in the cache less 1; `cosines` and `sines` are those of `prefill`. `attention` has settings of `paged.attend`.
+        All launches are dependent: each starts to load its weights during the one before. Raises `LaunchError` for other shapes.
+        """
+        s, sequences = self.sizes, len(x)
+        if sequences > MOST_SEQUENCES:
+            raise device.LaunchError(f"{sequences} sequences", f"decode at most {MOST_SEQUENCES} sequences at a time")
+        check("x", x, (sequences, s.hidden))
+        qkv, attended = self._empty(sequences, s.qkv), self._empty(sequences, s.heads * s.head)
+        steps = {
+            "rotary embedding": paged.append(qkv, cosines, sines, cache, self.stream, dependent=True),
+            "attention": paged.attend(qkv, cache, attended, self.stream, dependent=True, **attention),
+        }
+        return self._layer(x, qkv, steps, attended, self._tall_product)
+
+    def _layer(self, x: Any, qkv: Any, attention: Any, attended: Any, product: Any) -> PreparedLayer:
+        """The launches of the layer around those of attention, which lead from `qkv` to `attended`."""
+        s, w, tokens = self.sizes, self.weights, len(x)
+        hidden, result, gated = (self._empty(tokens, n) for n in (s.hidden, s.hidden, s.feed_forward))
+        normed = self._operand(tokens, s.hidden, w.qkv), self._operand(tokens, s.hidden, w.gate_up)
+        steps = {"RMSNorm": self._norm(x, w.attention_norm, normed[0])}
+        steps |= {"QKV projection": product(normed[0], w.qkv, qkv), **attention}
         operand = self._quantised(steps, "attention", attended, w.output)
-        steps["output projection"] = self._product(operand, w.output, hidden, epilogues.add, (x,))
+        steps["output projection"] = product(operand, w.output, hidden, epilogues.add, (x,))
         steps["second RMSNorm"] = self._norm(hidden, w.feed_forward_norm, normed[1])
-        steps["gate and up projection"] = self._product(normed[1], w.gate_up, gated, epilogues.swiglu, ratio=2)
+        steps["gate and up projection"] = product(normed[1], w.gate_up, gated, epilogues.swiglu, ratio=2)
         operand = self._quantised(steps, "SwiGLU", gated, w.down)
-        steps["down projection"] = self._product(operand, w.down, result, epilogues.add, (hidden,))
-        return Prefill(steps, result)
+        steps["down projection"] = product(operand, w.down, result, epilogues.add, (hidden,))
+        return PreparedLayer(steps, result)
 
     def _empty(self, *shape: int, dtype: Any = bfloat16) -> Any:
         return device.empty(shape, dtype, stream=self.stream)
@@ -160,7 +190,7 @@ class DecoderLayer:
     def _norm(self, x: Any, weight: Any, out: Matrix) -> Any:
         """RMSNorm, quantised if `out` is."""
         sizes = self.sizes.hidden, self.sizes.epsilon, warps_of(self.sizes.hidden)
-        how = {"grid": len(x), "block": 32 * sizes[2]}
+        how = {"grid": len(x), "block": 32 * sizes[2], "dependent": True}
         if out.scales is None:
             return self._prepare(rowwise.rms_norm(*sizes), x, weight, out.values, **how)
         return self._prepare(quantised.rms_norm(*sizes), x, weight, out.values, out.scales, **how)
@@ -172,19 +202,23 @@ class DecoderLayer:
         rows, columns = x.shape
         out, warps = self._operand(rows, columns, weight), warps_of(columns)
         kernel = quantised.quantise(columns, warps)
-        steps[f"quantisation of {name}"] = self._prepare(kernel, x, *out, grid=rows, block=32 * warps)
+        steps[f"quantisation of {name}"] = self._prepare(kernel, x, *out, grid=rows, block=32 * warps, dependent=True)
         return out
 
     def _product(self, a: Matrix, b: Matrix, c: Any, epilogue: Any = None, more: Any = (), ratio: int = 1) -> Any:
         """C = A @ B.T with an epilogue."""
-        dtype, n = bfloat16, b.values.shape[0]
-        if b.scales is not None:
-            dtype, epilogue, more = float8e4m3, SCALED[epilogue], (a.scales, b.scales, *more)
+        dtype, epilogue, more = with_scales(a, b, epilogue, more)
         kernel, *layouts = products.gemm(dtype, bfloat16, transposed=True, epilogue=epilogue, ratio=ratio, **self.tile)
         maps = [map_of(x, layout) for x, layout in zip((a.values, b.values, c), layouts, strict=True)]
-        m, k = a.values.shape
+        (m, k), n = a.values.shape, len(b.values)
         blocks = self.blocks // layouts[1].blocks * layouts[1].blocks
         return self._prepare(kernel, *maps, int32(m), int32(n), int32(k), more, grid=blocks, block=384)
+
+    def _tall_product(self, a: Matrix, b: Matrix, c: Any, epilogue: Any = None, more: Any = (), ratio: int = 1) -> Any:
+        """C = A @ B.T with an epilogue, for few rows of A."""
+        dtype, epilogue, more = with_scales(a, b, epilogue, more)
+        settings = {"dtype": dtype, "epilogue": epilogue, "ratio": ratio}
+        return tall_products.prepare(a.values, b.values, c, *more, stream=self.stream, dependent=True, **settings)
 
     def _rotary(self, qkv: Any, cosines: Any, sines: Any, positions: Any) -> Any:
         """Rotates the queries and keys in place."""
@@ -202,6 +236,13 @@ class DecoderLayer:
         maps = [map_of(part, layout) for part, layout in parts]
         grid = -(-tokens // of_q.rows), s.heads, sequences
         return self._prepare(kernel, *maps, out, int32(tokens), int32(s.heads // s.key_heads), grid=grid, block=384)
+
+
+def with_scales(a: Matrix, b: Matrix, epilogue: Any, more: Any) -> tuple[Any, Any, Any]:
+    """The type of the operands of A @ B.T, and the epilogue and its arguments with the scales of quantised operands."""
+    if b.scales is None:
+        return bfloat16, epilogue, more
+    return float8e4m3, SCALED[epilogue], (a.scales, b.scales, *more)
 
 
 def map_of(array: Any, layout: Any) -> TensorMap:

@@ -5,7 +5,7 @@ A row is about `quantised * scale`, and its greatest magnitude becomes 448, that
 
 import functools
 
-from rowwise import CHUNK, add, floats, over_warp
+from rowwise import CHUNK, add, begin, floats, over_warp
 
 import cuda_device as device
 from cuda_device import float8e4m3, float32, int32, uint32x2, uint32x4
@@ -47,6 +47,7 @@ def quantise(columns, warps=8):
     def kernel(x, out, scales):
         maxima = device.shared_array(warps, float32)
         thread, row, source = int32(device.thread_idx.x), device.block_idx.x, x.view(uint32x4)
+        begin()
         values = tuple([source[row, threads * i + thread] for i in range(chunks)])
         store_quantised(tuple([floats(chunk) for chunk in values]), maxima, out, scales, row)
 
@@ -64,8 +65,9 @@ def rms_norm(columns, epsilon=1e-5, warps=8):
         sums, maxima = device.shared_array(warps, float32), device.shared_array(warps, float32)
         thread, row = int32(device.thread_idx.x), device.block_idx.x
         source, factors = x.view(uint32x4), weight.view(uint32x4)
-        values = tuple([source[row, threads * i + thread] for i in range(chunks)])
         weights = tuple([factors[threads * i + thread] for i in range(chunks)])
+        begin()
+        values = tuple([source[row, threads * i + thread] for i in range(chunks)])
         squares = float32(0)
         for chunk in values:
             for value in floats(chunk):

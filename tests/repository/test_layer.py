@@ -21,9 +21,10 @@ def examples():
     sys.path.insert(0, FOLDER)
     try:
         import layer
+        import paged
         import quantised
 
-        yield {"layer": layer, "quantised": quantised}
+        yield {"layer": layer, "paged": paged, "quantised": quantised}
     finally:
         sys.path.remove(FOLDER)
 
@@ -127,6 +128,30 @@ def test_layer_with_races(examples):
     check_layer(examples["layer"], on, 1, False, 2**-7, (9,))
 
 
+@pytest.mark.parametrize("in_float8", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_decode_after_decode(examples, warpgroups, in_float8):
+    """Each step reads what the steps before have added to the cache; the second sequence begins a step after the first one."""
+    layer, on, steps = examples["layer"], warpgroups, 3
+    sizes = layer.LayerSizes(256, 4, 2, 64, 512)
+    weights, (cosines, sines, _) = weights_of(sizes), tables(sizes)
+    tokens, nothing = normal((steps, 2, sizes.hidden), seed=9), np.zeros((5, 16, 2, 64), device.numpy_dtype(bfloat16))
+    pages, lengths = np.array([[3], [1]], np.int32), on.array(np.zeros(2, np.int32))
+    cache = examples["paged"].PagedCache(on.array(nothing), on.array(nothing), on.array(pages), lengths)
+    x = on.array(tokens[0])
+    made = layer.DecoderLayer(sizes, layer_weights(layer, on, weights, in_float8), on.stream)
+    step = made.prepare_decode(x, on.array(cosines), on.array(sines), cache, warps=1, stages=2, parts=1)
+    for number in range(steps):
+        x[:], lengths[:] = on.array(tokens[number]), on.array(np.array([number + 1, number], np.int32))
+        step()
+        device.synchronize(on.stream)
+        result = exact(step.result.numpy())
+        for sequence in range(2 if number else 1):
+            so_far = tokens[sequence : number + 1, sequence]
+            right = decoder_layer(sizes, weights, so_far, cosines, sines, np.arange(len(so_far)), 1)[-1]
+            bound = 0.06 if in_float8 else 2**-7
+            assert np.linalg.norm(result[sequence] - right) <= bound * np.linalg.norm(right)
+
+
 @pytest.mark.parametrize(("columns", "normed"), [(256, True), (512, False)])
 def test_quantised_rows(examples, stream, columns, normed):
     """Also a row of zeros."""
@@ -153,6 +178,8 @@ def test_shapes_are_checked(examples):
     made = layer.DecoderLayer(sizes, weights, on.stream)
     with pytest.raises(device.LaunchError, match=r"x has the shape \(128, 128\) instead of \(128, 256\)"):
         made.prepare(x[:, :128], *rest)
+    with pytest.raises(device.LaunchError, match="257 sequences"):
+        made.prepare_decode(np.zeros((257, 256), x.dtype), *rest[:2], None)
     with pytest.raises(device.LaunchError, match="128 tokens are not 3 sequences of one length"):
         made.prepare(x, *rest, sequences=3)
     flipped = weights._replace(down=layer.Matrix(weights.down.values.T, weights.down.scales))
