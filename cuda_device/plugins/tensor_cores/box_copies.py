@@ -13,8 +13,8 @@ from typing import Any
 
 from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
 from cuda_device.extend import copies, layout, model
-from cuda_device.plugins.tensor_cores.bulk_copies import KIND, UNIT, combiner
-from cuda_device.plugins.tensor_cores.mbarriers import complete_bytes
+from cuda_device.plugins.tensor_cores.bulk_copies import KIND, combiner
+from cuda_device.plugins.tensor_cores.mbarriers import UNIT, complete_bytes
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 _WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}

@@ -35,10 +35,9 @@ from cuda_device import (
     uint64,
 )
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
-from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
+from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
+from cuda_device.plugins.tensor_cores.single_instructions import groups_of, single
 
-UNIT = 16
-"""Copies have multiples of 16 bytes, at addresses that are multiples of 16."""
 KIND = "bulk"
 """The name of these copies for the race detector."""
 
@@ -91,20 +90,6 @@ def bulk_wait(pending: int = 0, read: bool = False) -> None:
 
 
 # Arguments
-
-
-def check_barrier(bar: Known, entity: str) -> None:
-    """Refuses what is no barrier in the shared memory of the block."""
-    type = bar.type
-    if not isinstance(type, model.Ref) or getattr(type.pointee, "host", None) is not MBarrier:
-        raise CompileError(
-            f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]"
-        )
-    if type.space is not model.Space.SHARED:
-        raise CompileError(
-            f"{entity} needs a barrier in the shared memory of the block, not {bar}",
-            help="make it with shared_array(n, MBarrier)",
-        )
 
 
 def check_reduction(op: Known, element: Any) -> str:
@@ -230,21 +215,16 @@ def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
     return reduce
 
 
-@specialised(bulk_commit, since=sm90)
-def _() -> Callable[..., Any]:
-    return _commit
+def _commit_on_cpu() -> None:
+    copies.commit_copies(KIND)
 
 
-def _commit() -> None:
-    ptx("cp.async.bulk.commit_group;", host=_commit_on_cpu)
+single(bulk_commit, "cp.async.bulk.commit_group;", sm90, _commit_on_cpu)
 
 
 @specialised(bulk_wait, since=sm90)
 def _(pending: Known, read: Known) -> Callable[..., Any]:
-    count, only_read = constant_of(pending, "pending"), constant_of(read, "read")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise CompileError(f"pending={count!r} is not a number of groups", help="write bulk_wait() to wait for all")
-    return _waiter(count, bool(only_read))
+    return _waiter(groups_of(pending, "bulk_wait"), bool(constant_of(read, "read")))
 
 
 @functools.cache
@@ -274,10 +254,6 @@ def _store_on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
     copies.begin_copy(KIND, proxy=True)
     _copy(dst, src, nbytes)
     copies.end_copy()
-
-
-def _commit_on_cpu() -> None:
-    copies.commit_copies(KIND)
 
 
 def _check_memory(far: Any, near: Any, nbytes: Any) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm90, sm100, target, uint16
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
+from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, nothing
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
@@ -137,10 +139,6 @@ def _check_writable(boxes: Boxes) -> None:
         )
 
 
-def _as_tuple(coords: Any) -> Any:
-    return coords if isinstance(coords, tuple) else (coords,)
-
-
 def _alignment(boxes: Boxes) -> int:
     return 8 * boxes.swizzle or 128
 
@@ -158,7 +156,7 @@ def _(dst: Known, map: Known, coords: Known, bar: Known, multicast: Known) -> Ca
     boxes = _boxes_of(map, "tma_load")
     _check_tile(dst, boxes, "tma_load")
     _check_coords(coords, boxes, "tma_load")
-    bulk_copies.check_barrier(bar, "tma_load")
+    check_barrier(bar, "tma_load")
     if multicast.constant and multicast.python is None:
         return _loader(boxes)
     if not model.is_index(multicast.type):
@@ -180,7 +178,7 @@ def _loader(boxes: Boxes) -> Callable[..., Any]:
     alignment, on_cpu = _alignment(boxes), box_copies.loader(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, _: Any) -> None:
-        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in _as_tuple(coords))
+        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
         if target(provides(sm100)):
             ptx(newer, tile, map, bar, *place, host=on_cpu)
         else:
@@ -196,7 +194,7 @@ def _caster(boxes: Boxes) -> Callable[..., Any]:
     alignment, on_cpu = _alignment(boxes), box_copies.caster(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any) -> None:
-        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in _as_tuple(coords))
+        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
         ptx(template, tile, map, bar, uint16(multicast), *place, host=on_cpu)
 
     return load
@@ -223,7 +221,7 @@ def _storer(boxes: Boxes) -> Callable[..., Any]:
     alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes)
 
     def store(map: Any, coords: Any, src: Any) -> None:
-        place = tuple(int32(c) for c in _as_tuple(coords))
+        place = tuple(int32(c) for c in as_tuple(coords))
         ptx(template, map, aligned(array_of(src), alignment), *place, host=on_cpu)
 
     return store
@@ -248,7 +246,7 @@ def _reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
     alignment, on_cpu = _alignment(boxes), box_copies.reducer(boxes, op)
 
     def reduce(map: Any, coords: Any, src: Any, _: Any) -> None:
-        place = tuple(int32(c) for c in _as_tuple(coords))
+        place = tuple(int32(c) for c in as_tuple(coords))
         ptx(template, map, aligned(array_of(src), alignment), *place, host=on_cpu)
 
     return reduce
@@ -261,8 +259,4 @@ def _(map: Known) -> Callable[..., Any]:
 
 
 def _prefetch(map: Any) -> None:
-    ptx("prefetch.tensormap [$0];", map, host=_nothing)
-
-
-def _nothing(_: Any) -> None:
-    """CPU streams have no cache for maps."""
+    ptx("prefetch.tensormap [$0];", map, host=nothing)
