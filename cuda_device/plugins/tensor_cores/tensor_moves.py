@@ -9,8 +9,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, block_dim, float32, int32, ptx, sm100f, thread_idx, uint32
+from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm100f, uint32
 from cuda_device.extend import Known, constant_of, model
+from cuda_device.plugins.tensor_cores.fragments import linear_thread
 from cuda_device.plugins.tensor_cores.single_instructions import single
 from cuda_device.plugins.tensor_cores.tensor_memory import (
     ON_CPU,
@@ -141,6 +142,4 @@ def _shape_of(tile: TensorTile, known: Known) -> Any:
 
 def _address_in_warp(tile: Any) -> Any:
     """The address of a tile in the lanes of this warp."""
-    x, y, z = thread_idx.x, thread_idx.y, thread_idx.z
-    warp = uint32(x + block_dim.x * (y + block_dim.y * z)) >> 5 & 3
-    return tile.address + (warp << 21)
+    return tile.address + ((uint32(linear_thread()) >> 5 & 3) << 21)
