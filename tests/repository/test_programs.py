@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ASSEMBLED, assemble, poison
+from conftest import ASSEMBLED, assemble, poison, with_capability
 from processes import python
 
 import cuda_device as device
@@ -49,11 +49,22 @@ def test_programs(poisoned, name):
     program = programs.load(name)
     if hasattr(program, "CLUSTER") and poisoned.emulated:
         pytest.skip("no clusters")
+    if hasattr(program, "CAPABILITY"):
+        with_capability(poisoned, program.CAPABILITY, "copies of boxes")
     count = 0
     for case in program.cases(np.random.default_rng(7)):
         programs.check(program, program.run(poisoned.stream, *case), program.expect(*case))
         count += 1
     assert count >= 3
+
+
+@pytest.mark.parametrize(("name", "case"), [("attention", 2), ("multicast", 1), ("persistent", 1)])
+def test_programs_without_races(name, case):
+    """Programs with asynchronous copies have no races, in a case whose ring goes round."""
+    program = programs.load(name)
+    inputs = list(program.cases(np.random.default_rng(7)))[case]
+    result = program.run(device.cpu_stream(target="sm_90a", races=True), *inputs)
+    programs.check(program, result, program.expect(*inputs))
 
 
 @pytest.mark.parametrize("name", programs.NAMES)

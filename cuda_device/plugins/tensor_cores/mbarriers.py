@@ -318,11 +318,11 @@ def _init_on_cpu(bar: Any, count: Any) -> None:
         raise ValueError(
             f"a barrier on a CPU stream counts from 1 to 32767 arrivals, not {count}", "give it another count"
         )
-    bar.word.store(uint64(count) << _COUNT, "relaxed", "device")
+    bar.word.store(uint64(count) << _COUNT, "relaxed", "thread")  # a race with what no barrier orders behind it
 
 
 def _invalidate_on_cpu(bar: Any) -> None:
-    bar.word.store(uint64(0), "relaxed", "device")
+    bar.word.store(uint64(0), "relaxed", "thread")
 
 
 def _arrive_once_on_cpu(bar: Any) -> None:
