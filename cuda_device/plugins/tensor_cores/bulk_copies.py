@@ -36,7 +36,7 @@ from cuda_device import (
 )
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
-from cuda_device.plugins.tensor_cores.single_instructions import groups_of, single
+from cuda_device.plugins.tensor_cores.single_instructions import groups
 
 KIND = "bulk"
 """The name of these copies for the race detector."""
@@ -215,27 +215,7 @@ def _reducer_on_cpu(op: str, element: Any) -> Callable[..., None]:
     return reduce
 
 
-def _commit_on_cpu() -> None:
-    copies.commit_copies(KIND)
-
-
-single(bulk_commit, "cp.async.bulk.commit_group;", sm90, _commit_on_cpu)
-
-
-@specialised(bulk_wait, since=sm90)
-def _(pending: Known, read: Known) -> Callable[..., Any]:
-    return _waiter(groups_of(pending, "bulk_wait"), bool(constant_of(read, "read")))
-
-
-@functools.cache
-def _waiter(pending: int, read: bool) -> Callable[..., Any]:
-    def wait(_: Any, __: Any) -> None:
-        ptx(f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", host=on_cpu)
-
-    def on_cpu() -> None:
-        copies.await_copies(KIND, pending, read)
-
-    return wait
+groups(bulk_commit, bulk_wait, "cp.async.bulk", KIND, sm90)
 
 
 # The same on CPU streams: the copy is made at once
