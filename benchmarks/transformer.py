@@ -165,11 +165,11 @@ def rows(stream: Any, count: int = 16384, columns: int = 4096) -> None:
         positions = torch.arange(count, device="cuda", dtype=torch.int32)
         torch.cuda.synchronize()
     heads = columns // 128
-    launches: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
+    launches: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
         "RMSNorm": (rowwise.rms_norm(columns, warps=8), (x, weight, out), {"grid": count, "block": 256}),
-        "softmax": (rowwise.softmax(columns), (x, out), {"threads": 32 * count, "block": 128}),
+        "softmax": (rowwise.softmax(columns), (x, out), {"grid": count, "block": 128}),
         "rotary embedding": (
-            rowwise.rotary(), (turned, cosines, sines, positions, int32(heads)), {"threads": count * heads * 8, "block": 128}
+            rowwise.rotary(), (turned, cosines, sines, positions, int32(heads)), rowwise.rotary_sizes(count, heads)
         ),
     }  # fmt: skip
     exact = x.double()

@@ -223,9 +223,8 @@ class DecoderLayer:
     def _rotary(self, qkv: Any, cosines: Any, sines: Any, positions: Any) -> Any:
         """Rotates the queries and keys in place."""
         heads = self.sizes.heads + self.sizes.key_heads
-        threads = len(qkv) * heads * (self.sizes.head // 2 // rowwise.CHUNK)
-        kernel = rowwise.rotary(self.sizes.head)
-        return self._prepare(kernel, qkv, cosines, sines, positions, int32(heads), threads=threads, block=128)
+        kernel, sizes = rowwise.rotary(self.sizes.head), rowwise.rotary_sizes(len(qkv), heads, self.sizes.head)
+        return self._prepare(kernel, qkv, cosines, sines, positions, int32(heads), **sizes)
 
     def _attention(self, qkv: Any, out: Any, sequences: int) -> Any:
         """Attention to the columns of `qkv` that hold the queries, keys and values."""
