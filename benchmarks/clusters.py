@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernels import address_of, hold
+from kernels import address_of, check, hold
 from nvrtc import compile_cubin
 
 import cuda_device as device
@@ -33,29 +33,31 @@ Launch = Callable[[], Any]
 
 def seconds(launches: dict[str, Launch], stream: Any) -> dict[str, float]:
     """The median time of each launch. The launches take turns, and wait behind a kernel until they are queued."""
-    api = driver.bindings()
+    from cuda.bindings import driver as api
+
     handle = api.CUstream(stream.handle)
-    begin, end = (driver.check(api.cuEventCreate(0)) for _ in range(2))
+    begin, end = (check(api.cuEventCreate(0)) for _ in range(2))
     times: dict[str, list[float]] = {name: [] for name in launches}
     for round in range(ROUNDS + 1):
         for name, launch in launches.items():
             device.launch(hold, 200, grid=1, block=1, stream=stream)
-            driver.check(api.cuEventRecord(begin, handle))
+            check(api.cuEventRecord(begin, handle))
             launch()
-            driver.check(api.cuEventRecord(end, handle))
+            check(api.cuEventRecord(end, handle))
             device.synchronize(stream)
             if round:
-                times[name].append(driver.check(api.cuEventElapsedTime(begin, end)) / 1e3)
+                times[name].append(check(api.cuEventElapsedTime(begin, end)) / 1e3)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
 def in_cpp(name: str, sizes: tuple[int, int], arguments: tuple[Any, ...], stream: Any, cooperative: bool) -> Launch:
     """A launch of a kernel of `cuda/clusters.cu`."""
-    api = driver.bindings()
+    from cuda.bindings import driver as api
+
     major, minor = driver.properties(driver.current_ordinal()).capability
     source = (Path(__file__).parent / "cuda" / "clusters.cu").read_text()
-    module = driver.check(api.cuModuleLoadData(compile_cubin(source, f"sm_{major}{minor}")))
-    function = driver.check(api.cuModuleGetFunction(module, name.encode()))
+    module = check(api.cuModuleLoadData(compile_cubin(source, f"sm_{major}{minor}")))
+    function = check(api.cuModuleGetFunction(module, name.encode()))
     values = (ctypes.c_int64 * len(arguments))(*(x if isinstance(x, int) else address_of(x) for x in arguments))
     pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + 8 * i for i in range(len(values))))
     grid, block, handle = (sizes[0], 1, 1), (sizes[1], 1, 1), api.CUstream(stream.handle)
@@ -65,7 +67,7 @@ def in_cpp(name: str, sizes: tuple[int, int], arguments: tuple[Any, ...], stream
             status = api.cuLaunchCooperativeKernel(function, *grid, *block, 0, handle, ctypes.addressof(pointers))
         else:
             status = api.cuLaunchKernel(function, *grid, *block, 0, handle, ctypes.addressof(pointers), 0)
-        driver.check(status)
+        check(status)
 
     return launch
 

@@ -85,7 +85,7 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
 
 
 @functools.cache
-def softmax(columns, warps=4):
+def softmax(columns, warps=8):
     """The kernel for rows of `columns` elements, a multiple of 256 * warps: out = exp(x) / sum(exp(x)) for each row.
 
     A block of `warps` warps computes a row.
@@ -124,7 +124,7 @@ def softmax(columns, warps=4):
 
 
 @functools.cache
-def rotary(head=128, share=4):
+def rotary(head=128, share=2):
     """The kernel that rotates the pairs (x[i], x[i + head / 2]) of each head by the angles of its token.
 
     `x` has the shape (tokens, columns), and is changed in place in its first `heads` heads. `cosines` and `sines` are float32 of
@@ -155,6 +155,6 @@ def rotary(head=128, share=4):
     return kernel
 
 
-def rotary_sizes(tokens, heads, head=128, share=4):
+def rotary_sizes(tokens, heads, head=128, share=2):
     """The grid and block for `rotary`."""
     return {"grid": tokens, "block": (head // 2 // CHUNK, -(-heads // share))}
