@@ -2,9 +2,10 @@
 
     python benchmarks/transformer.py
 
-Each row is checked against float64 on random data. Times are medians of interleaved rounds of CUDA graphs with several launches;
-a ratio is PyTorch's time over ours, and for RMSNorm, softmax and the rotary embedding the bandwidth over that of a copy of the same
-array. The tables of cosines and sines, 3 % of the bytes, count as read once. The weights of products of 16 and 64 rows come from memory. Needs a GPU with sm_90a, and PyTorch.
+Each row is checked against float64 on random data. Times are medians of interleaved rounds of CUDA graphs with several launches.
+A ratio is PyTorch's time over ours, and for RMSNorm, softmax and the rotary embedding the bandwidth over that of a copy of the
+same array, where the tables of cosines and sines, 3 % of the bytes, count as read once. The weights of products of 16 and 64 rows
+come from memory. Needs a GPU with sm_90a, and PyTorch.
 """
 
 from __future__ import annotations
