@@ -77,32 +77,34 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
         groups = (length + keys - 1) // keys
         steps = (groups - first + stride - 1) // stride
         # The newest token is in the last group of keys. The others do not depend on the launch before.
-        early, ahead = min((groups - 1 - first + stride - 1) // stride, stages), min(steps, stages)
+        early, ahead = (groups - 1 - first + stride - 1) // stride, min(steps, stages)
 
-        def start(step, slot):
+        def number_of(step):
+            """The number of the page of a step, or of the last one."""
+            return table[sequence, (first + min(step, steps - 1) * stride) * keys // page]
+
+        def start(step, slot, number):
             """Starts to load the keys and values of a step, by one thread."""
-            row = (first + step * stride) * keys
-            number = table[sequence, row // page]
+            row = (first + step * stride) * keys % page
             bars[slot].arrive_expect_tx(2 * of_k.nbytes)
-            load(k[slot], map_k, number, row % page, key_head, bars[slot])
-            load(v[slot], map_v, number, row % page, key_head, bars[slot])
+            load(k[slot], map_k, number, row, key_head, bars[slot])
+            load(v[slot], map_v, number, row, key_head, bars[slot])
 
-        if lane == 0:
-            for stage in range(stages):
-                bars[warp * stages + stage].init(1)
+        if lane < stages:
+            bars[warp * stages + lane].init(1)
             device.fence_mbarrier_init()
-            for step in range(early):
-                start(step, warp * stages + step)
+        if lane < min(early, ahead):
+            start(lane, warp * stages + lane, number_of(lane))
         device.wait_dependencies()
         device.launch_dependents()
-        if lane == 0:
-            for step in range(max(early, 0), ahead):
-                start(step, warp * stages + step)
+        if lane >= early and lane < ahead:
+            start(lane, warp * stages + lane, number_of(lane))
         device.syncwarp(0xFFFFFFFF)
         left = query_fragments(q, sequence, key_head * queries * head)
         most, total, acc = (LOWEST, LOWEST), (float32(0), float32(0)), tiles.zeros(head)
         for step in range(steps):
             slot, rest = warp * stages + step % stages, length - (first + step * stride) * keys
+            number = number_of(step + stages)
             bars[slot].wait(step // stages & 1)
             right = of_k.tile(v, slot)
             if rest < keys:  # what follows the last token may be NaN
@@ -122,7 +124,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
             acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
             acc = tiles.warp_mma(acc, tiles.fragments(weights, dtype), right.T)
             if lane == 0 and step + stages < steps:
-                start(step + stages, slot)
+                start(step + stages, slot, number)
         total = tiles.row_total(total)
         for half in (0, 1):
             row = lane // 4 + 8 * half

@@ -110,15 +110,17 @@ def check(paged, on, tokens, **settings):
     tokens.check(*tokens.step(paged, on, **settings))
 
 
-def test_decode_without_races(paged):
-    """Lengths are no multiples of a page, and rings go round."""
-    on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
-    check(paged, on, Tokens((37, 50), 16), warps=2, stages=1, parts=1)
+def test_decode(paged, warpgroups):
+    """Sequences are empty, of the new token alone, end at a page or not; blocks share a sequence, rings go round."""
+    on = warpgroups
+    if on.kind == "cpu":
+        on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+    check(paged, on, Tokens((0, 1, 64, 99), 32), keys=16, warps=2, stages=1, parts=2)
 
 
-def test_clusters_share_a_sequence(paged, warpgroups):
-    """Sequences are empty, of the new token alone, and end at a page; most warps have nothing to do."""
-    check(paged, warpgroups, Tokens((0, 1, 64, 130), 32), keys=16, warps=2, stages=2, parts=2)
+@pytest.mark.long
+def test_sixteen_queries_of_a_key_head(paged, warpgroups):
+    check(paged, warpgroups, Tokens((150, 37), 64, head=128, queries=32), keys=32, warps=1, stages=2, parts=1)
 
 
 @pytest.mark.parametrize(
