@@ -94,16 +94,15 @@ def decoder_layer(sizes, weights, x, cosines, sines, positions, sequences):
     return hidden + (gate / (1 + np.exp(-gate)) * up) @ w["down"].T
 
 
-def check_layer(layer, on, sequences, in_float8, bound):
-    """Runs a layer twice: its launches read what the arrays have at that time."""
-    sizes = layer.LayerSizes(256, 4, 2, 64, 512)
+def check_layer(layer, on, sequences, in_float8, bound, seeds):
+    """Runs a layer for some `x`: its launches read what the arrays have at that time."""
+    sizes = layer.LayerSizes(256, 4, 2, 64, 256)
     weights = weights_of(sizes)
-    x, arrays = on.array(normal((TOKENS, sizes.hidden), seed=9)), list(map(on.array, tables(sizes)))
-    made = layer_weights(layer, on, weights, in_float8)
-    run = layer.DecoderLayer(sizes, made, on.stream, blocks=3, bn=128, stages=2, cluster=1).prepare(
-        x, *arrays, sequences=sequences
-    )
-    for seed in (9, 10):
+    x, arrays = on.array(normal((TOKENS, sizes.hidden))), list(map(on.array, tables(sizes)))
+    tile = {"bn": 128, "stages": 2, "cluster": 1}
+    tested = layer.DecoderLayer(sizes, layer_weights(layer, on, weights, in_float8), on.stream, blocks=3, **tile)
+    run = tested.prepare(x, *arrays, sequences=sequences)
+    for seed in seeds:
         x[:] = normal((TOKENS, sizes.hidden), seed=seed)
         run()
         device.synchronize(on.stream)
@@ -114,16 +113,19 @@ def check_layer(layer, on, sequences, in_float8, bound):
 
 
 def test_layer(examples, warpgroups):
-    check_layer(examples["layer"], warpgroups, 2, False, 2**-7)
+    check_layer(examples["layer"], warpgroups, 2, False, 2**-7, (9, 10))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("in_float8", [False, True])
-def test_layer_with_races(examples, warpgroups, in_float8):
-    on = warpgroups
-    if on.kind == "cpu":
-        on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
-    check_layer(examples["layer"], on, 1, in_float8, 0.05 if in_float8 else 2**-7)
+def test_layer_in_float8(examples, warpgroups):
+    check_layer(examples["layer"], warpgroups, 1, True, 0.05, (9, 10))
+
+
+@pytest.mark.nightly
+@pytest.mark.long
+def test_layer_with_races(examples):
+    on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+    check_layer(examples["layer"], on, 1, False, 2**-7, (9,))
 
 
 @pytest.mark.parametrize("in_float8", [False, pytest.param(True, marks=pytest.mark.long)])

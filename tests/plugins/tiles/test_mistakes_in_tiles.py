@@ -1,4 +1,4 @@
-"""A product by tiles on CPU streams with a race detector: each mistake of synchronisation is reported with the lines of the kernel."""
+"""A product by tiles on CPU streams with a race detector: each mistake of synchronisation is reported with its lines."""
 
 import enum
 import re
