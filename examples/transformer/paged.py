@@ -4,9 +4,9 @@
     append(qkv, cosines, sines, cache, stream)()        rotates the queries and keys, and adds the keys and values to the cache
     attend(qkv, cache, out, stream)()                   attention of the queries to all tokens in the cache
 
-Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and a key head, and
-each warp of them has every n-th group of keys, which it loads into a ring of its own. It multiplies them by the queries of all
-heads that use them; at the end the blocks combine what their warps have through distributed shared memory.
+Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and key heads, and
+each warp of them has every n-th group of keys of a head, which it loads into a ring of its own. It multiplies them by the queries
+of all heads that use them; at the end the blocks combine what their warps have through distributed shared memory.
 """
 
 import functools
@@ -36,14 +36,15 @@ class PagedCache(NamedTuple):
 
 
 @functools.cache
-def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, dtype=bfloat16):
+def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, heads=1, dtype=bfloat16):
     """The kernel for heads of `head` elements, 64 or 128, and pages of `page` tokens, and the box of its tensor maps.
 
     `queries` heads of queries, at most 16, use the same key head. A cluster of `parts` blocks of `warps` warps reads the keys and
-    values of a sequence and a key head, and each warp `keys` of them at a time, a multiple of 16 that divides `page`.
+    values of a sequence and `heads` key heads, which divide `warps`; each warp reads those of one head, `keys` of them at a time,
+    a multiple of 16 that divides `page`.
     """
     of_k = tiles.TileLayout(keys, head, dtype)
-    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps * parts
+    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps // heads * parts
     factor = math.log2(math.e) / math.sqrt(head)
 
     def load(tile, map, page_number, row, key_head, bar):
@@ -72,8 +73,8 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
         bars = device.shared_array(warps * stages, device.MBarrier)
         thread, rank = int32(device.thread_idx.x), int32(device.block_rank)
         warp, lane = device.shfl_sync(0xFFFFFFFF, thread >> 5, 0), thread & 31
-        key_head, sequence = int32(device.block_idx.y), int32(device.block_idx.z)
-        length, first = lengths[sequence], rank * warps + warp
+        key_head, sequence = int32(device.block_idx.y) * heads + warp % heads, int32(device.block_idx.z)
+        length, first = lengths[sequence], rank * (warps // heads) + warp // heads
         groups = (length + keys - 1) // keys
         steps = (groups - first + stride - 1) // stride
         # The newest token is in the last group of keys. The others do not depend on the launch before.
@@ -134,21 +135,21 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
                 for i in tuple(range(2 * half, head // 2, 4)):
                     sums[warp, row, tiles.column_of(i) // 2] = float32x2(acc[i], acc[i + 1])
         device.cluster_sync()
-        for i in range(rank * threads + thread, queries * head // 2, parts * threads):
-            row, column = i // (head // 2), i % (head // 2)
+        for i in range(rank * threads + thread, heads * queries * head // 2, parts * threads):
+            index, row, column = i // (queries * head // 2), i // (head // 2) % queries, i % (head // 2)
             highest = LOWEST
             for part in range(parts):
-                for other in range(warps):
+                for other in range(index, warps, heads):
                     highest = max(highest, device.cluster_shared(states, part)[other, row].x)
             result, whole = float32x2(0, 0), float32(0)
             for part in range(parts):
-                for other in range(warps):
+                for other in range(index, warps, heads):
                     state = device.cluster_shared(states, part)[other, row]
                     weight = math.exp2(state.x - highest)
                     whole += state.y * weight
                     result += device.cluster_shared(sums, part)[other, row, column] * weight
             scale = 1 / whole if whole > 0 else float32(0)
-            place = (key_head * queries + row) * head // 2 + column
+            place = ((int32(device.block_idx.y) * heads + index) * queries + row) * head // 2 + column
             out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=dtype)
         device.cluster_sync()
 
@@ -215,7 +216,10 @@ def attend(q: Any, cache: PagedCache, out: Any, stream: Any = None, dependent: b
         )
     kernel, box = paged_attention(head, queries, page, **settings)
     maps = [TensorMap.of(x, box, swizzle=128) for x in (cache.keys, cache.values)]
-    grid, block = (settings.get("parts", 2), key_heads, sequences), 32 * settings.get("warps", 4)
+    grid, block = (
+        (settings.get("parts", 2), key_heads // settings.get("heads", 1), sequences),
+        32 * settings.get("warps", 4),
+    )
     arguments = q, *maps, cache.table, cache.lengths, out
     return device.prepare(kernel, *arguments, grid=grid, block=block, dependent=dependent, stream=stream)
 
