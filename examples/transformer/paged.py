@@ -36,14 +36,14 @@ class PagedCache(NamedTuple):
 
 
 @functools.cache
-def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, heads=1, dtype=bfloat16):
+def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, heads=1):
     """The kernel for heads of `head` elements, 64 or 128, and pages of `page` tokens, and the box of its tensor maps.
 
     `queries` heads of queries, at most 16, use the same key head. A cluster of `parts` blocks of `warps` warps reads the keys and
-    values of a sequence and `heads` key heads, which divide `warps`; each warp reads those of one head, `keys` of them at a time,
-    a multiple of 16 that divides `page`.
+    values of a sequence and `heads` key heads, a divisor of `warps`. Each warp reads those of one head, `keys` at a time: a
+    multiple of 16 and a divisor of `page`.
     """
-    of_k = tiles.TileLayout(keys, head, dtype)
+    of_k = tiles.TileLayout(keys, head, bfloat16)
     box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps // heads * parts
     factor = math.log2(math.e) / math.sqrt(head)
 
@@ -58,7 +58,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
         words = q.view(uint32)
         fragments = []
         for i in tuple(range(head // 4)):
-            row, column = device.fragment_place("a", (16, 8, 16), dtype, 2 * (i % 4))
+            row, column = device.fragment_place("a", (16, 8, 16), bfloat16, 2 * (i % 4))
             inside = row < queries
             word = words[sequence, (first + (row if inside else 0) * head + i // 4 * 16 + column) // 2]
             fragments.append(word if inside else uint32(0))
@@ -66,8 +66,8 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
 
     @device.kernel(max_threads=threads, fastmath=True, cluster=parts)
     def kernel(q, map_k, map_v, table, lengths, out):
-        k = device.shared_array(of_k.stages(warps * stages), dtype)
-        v = device.shared_array(of_k.stages(warps * stages), dtype)
+        k = device.shared_array(of_k.stages(warps * stages), bfloat16)
+        v = device.shared_array(of_k.stages(warps * stages), bfloat16)
         sums = device.shared_array((warps, queries, head // 2), float32x2)
         states = device.shared_array((warps, queries), float32x2)  # the maxima, and the sums of the weights
         bars = device.shared_array(warps * stages, device.MBarrier)
@@ -110,7 +110,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
             right = of_k.tile(v, slot)
             if rest < keys:  # what follows the last token may be NaN
                 for i in range(rest * head + lane, keys * head, 32):
-                    right[i // head, i % head] = dtype(0)
+                    right[i // head, i % head] = bfloat16(0)
                 device.syncwarp(0xFFFFFFFF)
             scores = tiles.warp_mma(None, left, of_k.tile(k, slot))
             scores = tuple([x if tiles.column_of(i) < rest else LOWEST for i, x in enumerate(scores)])
@@ -123,7 +123,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
             )
             total = tiles.own_rows(weights, (total[0] * factors[0], total[1] * factors[1]), lambda x, y: x + y)
             acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
-            acc = tiles.warp_mma(acc, tiles.fragments(weights, dtype), right.T)
+            acc = tiles.warp_mma(acc, tiles.fragments(weights, bfloat16), right.T)
             if lane == 0 and step + stages < steps:
                 start(step + stages, slot, number)
         total = tiles.row_total(total)
@@ -150,7 +150,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
                     result += device.cluster_shared(sums, part)[other, row, column] * weight
             scale = 1 / whole if whole > 0 else float32(0)
             place = ((int32(device.block_idx.y) * heads + index) * queries + row) * head // 2 + column
-            out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=dtype)
+            out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=bfloat16)
         device.cluster_sync()
 
     return kernel, box
@@ -207,19 +207,17 @@ def attend(q: Any, cache: PagedCache, out: Any, stream: Any = None, dependent: b
     """
     sequences, key_heads, page, head = check_cache(cache)
     columns = out.shape[-1]
-    queries = columns // (key_heads * head)
+    queries = max(columns // (key_heads * head), 1)
     check("out", out, (sequences, queries * key_heads * head))
     check("q", q, (sequences, max(q.shape[-1], columns)))
-    if not 1 <= queries <= 16:
-        raise device.LaunchError(
-            f"{queries} heads of queries for each key head", "give 1 to 16 heads of queries for each key head"
-        )
+    settings = {"keys": 16, "warps": 4, "parts": 2, "heads": 1, **settings}
+    keys, heads = settings["keys"], settings["heads"]
+    if queries > 16 or keys % 16 or page % keys or settings["warps"] % heads or key_heads % heads:
+        reason = f"{queries} queries for each of {key_heads} key heads, pages of {page} tokens, {settings}"
+        raise device.LaunchError(reason, "see the docstring of paged_attention for what they have to be")
     kernel, box = paged_attention(head, queries, page, **settings)
     maps = [TensorMap.of(x, box, swizzle=128) for x in (cache.keys, cache.values)]
-    grid, block = (
-        (settings.get("parts", 2), key_heads // settings.get("heads", 1), sequences),
-        32 * settings.get("warps", 4),
-    )
+    grid, block = (settings["parts"], key_heads // heads, sequences), 32 * settings["warps"]
     arguments = q, *maps, cache.table, cache.lengths, out
     return device.prepare(kernel, *arguments, grid=grid, block=block, dependent=dependent, stream=stream)
 
