@@ -217,7 +217,7 @@ class DecoderLayer:
     def _tall_product(self, a: Matrix, b: Matrix, c: Any, epilogue: Any = None, more: Any = (), ratio: int = 1) -> Any:
         """C = A @ B.T with an epilogue, for few rows of A."""
         dtype, epilogue, more = with_scales(a, b, epilogue, more)
-        settings = tall_settings(len(a.values), len(b.values)) | {"dtype": dtype, "epilogue": epilogue, "ratio": ratio}
+        settings = {"dtype": dtype, "epilogue": epilogue, "ratio": ratio}
         return tall_products.prepare(a.values, b.values, c, *more, stream=self.stream, dependent=True, **settings)
 
     def _rotary(self, qkv: Any, cosines: Any, sines: Any, positions: Any) -> Any:
@@ -243,13 +243,6 @@ def with_scales(a: Matrix, b: Matrix, epilogue: Any, more: Any) -> tuple[Any, An
     if b.scales is None:
         return bfloat16, epilogue, more
     return float8e4m3, SCALED[epilogue], (a.scales, b.scales, *more)
-
-
-def tall_settings(rows: int, columns: int) -> dict[str, int]:
-    """Settings of `tall_products.tall` that are fast on an H200: two blocks use the shared memory of a multiprocessor."""
-    split, bm = 2, 128 if columns > 8192 and rows <= 128 else 64
-    sums, stage = split * rows * (bm // split + 4) * 4, (bm + rows) * 128
-    return {"split": split, "bm": bm, "stages": max(2, (112 * 1024 - sums) // stage)}
 
 
 def map_of(array: Any, layout: Any) -> TensorMap:
