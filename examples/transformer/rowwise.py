@@ -64,7 +64,9 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
         for chunk in values:
             for value in floats(chunk):
                 squares += value * value
-        sums[thread // 32] = over_warp(add, squares)
+        squares = over_warp(add, squares)
+        if thread % 32 == 0:
+            sums[thread // 32] = squares
         device.syncthreads()
         scale = device.rsqrt(sum(sums) / columns + float32(epsilon))
         for i, chunk in enumerate(values):
