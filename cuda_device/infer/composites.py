@@ -260,17 +260,7 @@ def check_shape(shape: tuple[int, ...], value: Known) -> None:
 def no_member(type: Type, name: str) -> CompileError:
     """The error for a member that a type does not have."""
     shown = type.name if isinstance(type, Struct) else type
-    return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(_public_members(type))}")
-
-
-def _public_members(type: Type) -> list[str]:
-    """The members that a program may use; of a class that has only private ones, its constants."""
-    names = [name for name in members_of(type) if not name.startswith("_")]
-    attributes = vars(getattr(type, "host", None) or object).items()
-    constants = [
-        name for name, value in attributes if not name.startswith("_") and isinstance(value, (int, str, tuple))
-    ]
-    return names or constants or list(members_of(type))
+    return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members_of(type))}")
 
 
 # Equality

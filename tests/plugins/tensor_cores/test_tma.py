@@ -417,7 +417,6 @@ WRONG = {
     "takes a TensorMap, not a tile of 8 x 16 float32, swizzled by 64 bytes": lambda map, tile, bar, n, array: tma_load(
         map, swizzled(tile, 64), (n, 0), bar
     ),
-    "TensorMap_float32_8x16 has no member 'shape'": lambda map, tile, bar, n, array: map.shape,
     "needs a coordinate for each of the 2 axes of the map, not 1": lambda map, tile, bar, n, array: tma_store(
         map, n, tile
     ),
