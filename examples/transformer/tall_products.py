@@ -7,27 +7,32 @@ sums through distributed shared memory. The order of the sums is fixed.
 import functools
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float32, float32x2, int32, tiles
+from cuda_device import TensorMap, bfloat16, float32, float32x2, int32, tiles, uint16
 
 
 @functools.cache
-def tall(tokens=16, dtype=bfloat16, bm=128, bk=None, stages=5, split=4, epilogue=None, ratio=1):
+def tall(tokens=16, dtype=bfloat16, weights=None, bm=128, bk=None, stages=5, split=4, epilogue=None, ratio=1):
     """The kernel, and the layouts of its tiles of W and X, whose boxes are those of the tensor maps.
 
     X is (m, k) with m <= `tokens`, a multiple of 8 up to 256, and W is (n, k). A cluster of `split` blocks computes `bm` columns
-    of C, which are rows of W, in steps of `bk` elements of the depth, by default 128 bytes.
+    of C, which are rows of W, in steps of `bk` elements of the depth, by default 128 bytes. X and W have elements of `dtype`:
+    bfloat16, float16, float8e4m3 or float8e5m2, or if X has 16 bits, W may have `weights` of 8.
 
     `epilogue(acc, row, column, *more)` is a device function of `epilogues`: it returns what is stored in C from a register tile
-    of X @ W.T. The launch passes the tuple `more`. C has n / `ratio` columns.
+    of X @ W.T. The launch passes the tuple `more`. C has n / `ratio` columns. The register tile has 16 columns if `bm` / `split`
+    is a multiple of 16, as `swiglu` needs it.
     """
-    of_w = tiles.TileLayout(bm, bk or 128 // device.sizeof(dtype), dtype)
+    weights = weights or dtype
+    of_w = tiles.TileLayout(bm, bk or 128 // device.sizeof(weights), weights)
     of_x = tiles.TileLayout(tokens, of_w.columns, dtype)
     groups, share = bm // 64, bm // split  # the warpgroups of a block; the columns of C that it adds up and stores
-    width = min(share, 16)  # the columns that a warp stores at a time
+    width = 16 if share % 16 == 0 else 8  # the columns that a warp stores at a time
+    if bm % (8 * split):
+        raise ValueError(f"bm must be a multiple of 8 * split, {8 * split}")
 
     @device.kernel(max_threads=128 * groups + 32, min_blocks=1, cluster=split)
     def kernel(map_w, map_x, c, k: int32, more=()):
-        w = device.shared_array(of_w.stages(stages), dtype)
+        w = device.shared_array(of_w.stages(stages), weights)
         x = device.shared_array(of_x.stages(stages), dtype)
         sums = device.shared_array((split, tokens, share + 4), float32)  # of each block; 4 more avoid bank conflicts
         bars = device.shared_array((2, stages), device.MBarrier)
@@ -58,15 +63,14 @@ def tall(tokens=16, dtype=bfloat16, bm=128, bk=None, stages=5, split=4, epilogue
             device.cluster_wait()
         else:
             acc = (float32(0),) * (tokens // 2)
-            previous = device.uint32(0)
             for step in range(steps):
                 stage = ring.wait(step)
-                acc = tiles.mma(acc, device.rows(of_w.tile(w, stage), group * 64, 64), of_x.tile(x, stage))
-                tiles.wait(1)
-                if step > 0 and thread & 31 == 0:
-                    ring.release(previous)
-                previous = stage
-            acc = tiles.wait(0, acc)
+                part = device.rows(of_w.tile(w, stage), group * 64, 64)
+                if weights is not dtype:
+                    part = widened(part, dtype)
+                acc = tiles.wait(0, tiles.mma(acc, part, of_x.tile(x, stage)))
+                if thread & 31 == 0:
+                    ring.release(stage)
             device.cluster_wait()
             for half in (0, 1):
                 row = group * 64 + tiles.row_of(half)
@@ -90,6 +94,16 @@ def tall(tokens=16, dtype=bfloat16, bm=128, bk=None, stages=5, split=4, epilogue
     return kernel, of_w, of_x
 
 
+def widened(tile, dtype):
+    """A tile of 8-bit floats as the operand `a` of a product, in registers, with elements of 16 bits."""
+    pairs, words = tile.view(uint16), []
+    for i in tuple(range(tile.shape[1] // 4)):
+        row, column = tiles.row_of(i % 2), i // 4 * 16 + i // 2 % 2 * 8 + (int32(device.thread_idx.x) & 3) * 2
+        values = device.unpack(device.uint32(pairs[row, column >> 1]), tile.dtype)
+        words.append(device.pack(values[0], values[1], dtype=dtype))
+    return tuple(words)
+
+
 def total(sums, row, column, width):
     """The register tile from (row, column) on of the sum of (blocks, tokens, columns)."""
     pairs, acc = sums.view(float32x2), []
@@ -103,12 +117,18 @@ def total(sums, row, column, width):
     return tuple(acc)
 
 
-def launch(x, w, c, *more, stream=None, dependent=None, **settings):
-    """Launches C = X @ W.T with the `settings` of `tall`; `dependent` lets it start to load W during the launch before it."""
-    tokens = -(-x.shape[0] // 8) * 8
-    kernel, of_w, of_x = tall(tokens, **settings)
+def prepare(x, w, c, *more, stream=None, dependent=None, **settings):
+    """Prepares the launch of C = X @ W.T with the `settings` of `tall`: the result launches it whenever it is called.
+
+    Launches that are `dependent` start to load W during the launch before.
+    """
+    settings = {"split": 4, **settings}
+    kernel, of_w, of_x = tall(-(-x.shape[0] // 8) * 8, **settings)
     maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in ((w, of_w), (x, of_x))]
-    split = settings.get("split", 4)
-    grid = -(-w.shape[0] // of_w.rows) * split
-    block = of_w.rows * 2 + 32
-    device.launch(kernel, *maps, c, int32(w.shape[1]), more, grid=grid, block=block, dependent=dependent, stream=stream)
+    sizes = {"grid": -(-w.shape[0] // of_w.rows) * settings["split"], "block": 2 * of_w.rows + 32}
+    return device.prepare(kernel, *maps, c, int32(w.shape[1]), more, **sizes, dependent=dependent, stream=stream)
+
+
+def launch(*arrays, **settings):
+    """Launches a product once, with the arguments of `prepare`."""
+    prepare(*arrays, **settings)()

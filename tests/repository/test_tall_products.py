@@ -1,4 +1,4 @@
-"""The product of few rows of examples/transformer, against NumPy in float64."""
+"""Products of few rows of examples/transformer, against NumPy in float64."""
 
 import pathlib
 import sys
@@ -8,20 +8,21 @@ import pytest
 from conftest import StreamUnderTest
 
 import cuda_device as device
-from cuda_device import bfloat16, float8e4m3, tiles
+from cuda_device import bfloat16, float8e4m3, float8e5m2, float16
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
 FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
 
 
 @pytest.fixture(scope="module")
-def tall_products():
-    """The module of the example."""
+def examples():
+    """The modules of the examples."""
     sys.path.insert(0, FOLDER)
     try:
+        import epilogues
         import tall_products
 
-        yield tall_products
+        yield {"epilogues": epilogues, "tall_products": tall_products}
     finally:
         sys.path.remove(FOLDER)
 
@@ -30,14 +31,16 @@ def exact(array):
     return np.asarray(array).astype(np.float64)
 
 
-def check(module, on, shape, dtype=bfloat16, more=(), right=lambda product: product, **settings):
+def check(examples, on, shape, dtype=bfloat16, weights=None, more=(), right=lambda product: product, **settings):
     """Launches a product, compares it with `right(x @ w.T)`, and checks that it stores nothing else."""
     m, n, k = shape
     random = np.random.default_rng(1)
-    x, w = (random.standard_normal(s).astype(device.numpy_dtype(dtype)) for s in ((m, k), (n, k)))
+    x = random.standard_normal((m, k)).astype(device.numpy_dtype(dtype))
+    w = random.standard_normal((n, k)).astype(device.numpy_dtype(weights or dtype))
     whole = on.array(np.full((m + 1, n // settings.get("ratio", 1)), 7, device.numpy_dtype(bfloat16)))
     arrays = on.array(x), on.array(w), whole[:m]
-    module.launch(*arrays, *map(on.array, more), stream=on.stream, dtype=dtype, **settings)
+    settings = {"dtype": dtype, "weights": weights, **settings}
+    examples["tall_products"].launch(*arrays, *map(on.array, more), stream=on.stream, **settings)
     c, expected = on.numpy(whole), right(exact(x) @ exact(w).T)
     assert (c[m:] == 7).all() and np.isfinite(exact(c)).all()
     assert np.abs(exact(c[:m]) - expected).max() <= 2**-8 * np.abs(expected).max()
@@ -47,31 +50,36 @@ def check(module, on, shape, dtype=bfloat16, more=(), right=lambda product: prod
     ("shape", "bm", "split"),
     [((16, 200, 456), 128, 2), ((5, 72, 136), 64, 4), ((64, 64, 192), 64, 1)],
 )
-def test_tall_product(tall_products, warpgroups, shape, bm, split):
+def test_tall_product(examples, warpgroups, shape, bm, split):
     """Rings go round, columns and steps of the depth are cut, and a block has no steps at all."""
-    check(tall_products, warpgroups, shape, bm=bm, split=split, stages=2)
+    check(examples, warpgroups, shape, bm=bm, split=split, stages=2)
 
 
-def test_tall_product_without_races(tall_products):
+def test_tall_product_without_races(examples):
     on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
-    check(tall_products, on, (3, 64, 328), bm=64, split=2, stages=2)
+    check(examples, on, (3, 64, 328), bm=64, split=2, stages=2)
 
 
-def test_epilogue_of_float8(tall_products, warpgroups):
-    """The epilogue gets the row and column of its register tile, and may halve the columns."""
+@pytest.mark.parametrize(("dtype", "weights"), [(bfloat16, float8e4m3), (float16, float8e5m2)])
+def test_narrow_weights(examples, warpgroups, dtype, weights):
+    check(examples, warpgroups, (9, 64, 144), dtype, weights, bm=64, split=1, stages=2)
 
-    def epilogue(acc, row, column, scales):
-        height, width = scales.shape
-        scaled = []
-        for i, x in enumerate(acc):
-            r, c = row + tiles.row_of(i // 2 % 2), column + tiles.column_of(i)
-            scaled.append(x * scales[min(r, height - 1), min(c, width - 1)])
-        return tuple([x + scaled[i + 4] for i, x in enumerate(scaled) if i % 8 < 4])
 
-    scales = np.random.default_rng(2).uniform(0.5, 2, (20, 144)).astype(np.float32)
+def test_epilogue_of_float8(examples, warpgroups):
+    """The epilogue gets the row and column of its register tile, and halves the columns."""
+    epilogues = examples["epilogues"]
+
+    def epilogue(acc, row, column, scale_x, scale_w, residual):
+        acc = epilogues.swiglu(epilogues.scaled(acc, row, column, scale_x, scale_w), row, column)
+        return epilogues.add(acc, row, column // 2, residual)
 
     def right(product):
-        return (product * scales).reshape(20, 9, 2, 8).sum(2).reshape(20, 72)
+        gate, up = (
+            (product * scales[0][:, None] * scales[1]).reshape(20, 9, 2, 8).transpose(2, 0, 1, 3).reshape(2, 20, 72)
+        )
+        return gate / (1 + np.exp(-gate)) * up + exact(residual)
 
+    scales = np.linspace(0.1, 0.2, 20, dtype=np.float32), np.linspace(0.3, 0.1, 144, dtype=np.float32)
+    residual = np.random.default_rng(2).standard_normal((20, 72)).astype(device.numpy_dtype(bfloat16))
     settings = {"bm": 64, "split": 2, "stages": 2, "epilogue": epilogue, "ratio": 2}
-    check(tall_products, warpgroups, (20, 144, 272), float8e4m3, (scales,), right, **settings)
+    check(examples, warpgroups, (20, 144, 272), float8e4m3, None, (*scales, residual), right, **settings)

@@ -16,7 +16,7 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32
 from cuda_device.extend import Known, aligned, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups_of, single
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, tile_of
 
 KIND = "cp_async"
@@ -147,27 +147,7 @@ def _offset_in(tile: Tile) -> Callable[[Any, Any], Any]:
 # Waiting
 
 
-def _commit_on_cpu() -> None:
-    copies.commit_copies(KIND)
-
-
-single(cp_async_commit, "cp.async.commit_group;", sm80, _commit_on_cpu)
-
-
-@specialised(cp_async_wait, since=sm80)
-def _(pending: Known) -> Callable[..., Any]:
-    return _waiter(groups_of(pending, "cp_async_wait"))
-
-
-@functools.cache
-def _waiter(pending: int) -> Callable[..., Any]:
-    def wait(_: Any) -> None:
-        ptx(f"cp.async.wait_group {pending};", host=on_cpu)
-
-    def on_cpu() -> None:
-        copies.await_copies(KIND, pending)
-
-    return wait
+groups(cp_async_commit, cp_async_wait, "cp.async", KIND, sm80)
 
 
 @specialised(cp_async_arrive, since=sm80)

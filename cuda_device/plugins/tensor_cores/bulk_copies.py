@@ -36,7 +36,7 @@ from cuda_device import (
 )
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
-from cuda_device.plugins.tensor_cores.single_instructions import groups_of, single
+from cuda_device.plugins.tensor_cores.single_instructions import groups
 
 KIND = "bulk"
 """The name of these copies for the race detector."""
@@ -170,7 +170,6 @@ _LOAD, _LOAD_NEWER = (
     for space in ("cluster", "cta")
 )
 """Before sm_100, PTX that old drivers read. On sm_120, only the newer form is one instruction."""
-_STORE = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;"
 
 
 def _load(dst: Any, src: Any, bar: Any) -> None:
@@ -183,28 +182,29 @@ def _load(dst: Any, src: Any, bar: Any) -> None:
 @specialised(bulk_store, since=sm90)
 def _(dst: Known, src: Known) -> Callable[..., Any]:
     _check_arrays("bulk_store", dst, src)
-    return _store
+    return _storer("cp.async.bulk.global.shared::cta.bulk_group", _store_on_cpu)
 
 
-def _store(dst: Any, src: Any) -> None:
-    ptx(_STORE, dst, aligned(src, UNIT), uint32(src.nbytes), host=_store_on_cpu)
+@functools.cache
+def _storer(instruction: str, on_cpu: Callable[..., None]) -> Callable[..., Any]:
+    def store(dst: Any, src: Any, *_: Any) -> None:
+        ptx(f"{instruction} [$0], [$1], $2;", dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
+
+    return store
 
 
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
+    instruction = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{check_reduction(op, element)}"
+    return _storer(instruction, _reducer_on_cpu(str(constant_of(op, "op")), element))
 
 
 @functools.cache
-def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
-    template = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;"
+def _reducer_on_cpu(op: str, element: Any) -> Callable[..., None]:
     combine = combiner(op, element)
 
-    def reduce(dst: Any, src: Any, _: Any) -> None:
-        ptx(template, dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
-
-    def on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
+    def reduce(dst: Any, src: Any, nbytes: Any) -> None:
         _check_memory(dst, src, nbytes)
         copies.begin_copy(KIND, proxy=True)
         target, source = dst.pointer(), src.pointer()
@@ -215,27 +215,7 @@ def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
     return reduce
 
 
-def _commit_on_cpu() -> None:
-    copies.commit_copies(KIND)
-
-
-single(bulk_commit, "cp.async.bulk.commit_group;", sm90, _commit_on_cpu)
-
-
-@specialised(bulk_wait, since=sm90)
-def _(pending: Known, read: Known) -> Callable[..., Any]:
-    return _waiter(groups_of(pending, "bulk_wait"), bool(constant_of(read, "read")))
-
-
-@functools.cache
-def _waiter(pending: int, read: bool) -> Callable[..., Any]:
-    def wait(_: Any, __: Any) -> None:
-        ptx(f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", host=on_cpu)
-
-    def on_cpu() -> None:
-        copies.await_copies(KIND, pending, read)
-
-    return wait
+groups(bulk_commit, bulk_wait, "cp.async.bulk", KIND, sm90)
 
 
 # The same on CPU streams: the copy is made at once

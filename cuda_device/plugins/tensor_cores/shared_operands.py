@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from cuda_device import CompileError
 from cuda_device.extend import Known, layout, model
+from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32
 from cuda_device.plugins.tensor_cores.swizzling import Tile, tile_of
 
-TYPES = {
-    model.BFLOAT16: "bf16", model.FLOAT16: "f16", model.FLOAT32: "tf32", model.FLOAT8E4M3: "e4m3", model.FLOAT8E5M2: "e5m2",
-    model.INT8: "s8", model.UINT8: "u8",
-}  # fmt: skip
+TYPES = {model.FLOAT32 if type == TF32 else type: name for type, name in NAMES.items() if type != model.FLOAT64}
 """The types that are multiplied, as PTX names them."""
 _PAIRS = {model.FLOAT8E4M3, model.FLOAT8E5M2}, {model.INT8, model.UINT8}
 STEP = 32

@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct, uint32
+from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct
 from cuda_device.extend import (
     Known,
     aligned,
@@ -127,11 +127,6 @@ def _shared_array(known: Known, *ndims: int) -> model.Array | None:
 def array_of(tile: Any) -> Any:
     """The array of a tile in memory: of the axes (rows, columns) or (panels, rows, columns)."""
     return getattr(tile, "array", tile)
-
-
-def shared_address(tile: Any) -> Any:
-    """The address of a tile in shared memory as a uint32. GPUs only."""
-    return ptx("cvt.u32.u64 $0, $1;", array_of(tile), result=uint32)
 
 
 @functools.cache

@@ -49,7 +49,7 @@ def TensorMemory(columns: int, blocks: int = 1) -> Any:  # noqa: N802 - it makes
     """
     if columns not in (32, 64, 128, 256, 512) or blocks not in (1, 2):
         raise ValueError(f"TensorMemory({columns}, {blocks}): give 32, 64, 128, 256 or 512 columns, and 1 or 2 blocks")
-    return _memory_class(columns, blocks)
+    return _memory_class(int(columns), int(blocks))
 
 
 def tcgen05_alloc(memory: Any) -> None:
@@ -127,7 +127,8 @@ def _part(self: Any, start: Any, count: Any) -> Any:
 @functools.cache
 def _memory_class(columns: int, blocks: int) -> Any:
     names = {"__annotations__": {"address": uint32}, "__module__": __name__}
-    return struct(type(f"TensorMemory{columns}", (), {**names, "columns": columns, "blocks": blocks, "tile": _tile}))
+    name = f"TensorMemory_{columns}_of_{blocks}"
+    return struct(type(name, (), {**names, "columns": columns, "blocks": blocks, "tile": _tile}))
 
 
 @functools.cache
@@ -151,7 +152,7 @@ def _(memory: Known, column: Known, shape: Known, dtype: Known) -> Callable[...,
 
 @specialised(_part)
 def _(tile: Known, start: Known, count: Known) -> Callable[..., Any]:
-    whole = tile_of(tile, "part")
+    whole = tensor_tile_of(tile, "part")
     columns: Any = constant_of(count, "count")
     return _placed(replace(whole, columns=columns), start, layout.size_of(whole.element), whole.words)
 
@@ -192,7 +193,7 @@ def tensor_tile(known: Known) -> TensorTile | None:
     return tile if isinstance(tile, TensorTile) else None
 
 
-def tile_of(known: Known, entity: str) -> TensorTile:
+def tensor_tile_of(known: Known, entity: str) -> TensorTile:
     """Describes the tile of tensor memory that an argument is. Raises `CompileError` for other values."""
     tile = tensor_tile(known)
     if tile is None:

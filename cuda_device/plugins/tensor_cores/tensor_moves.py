@@ -9,15 +9,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, block_dim, float32, int32, ptx, sm100f, thread_idx, uint32
+from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm100f, uint32
 from cuda_device.extend import Known, constant_of, model
+from cuda_device.plugins.tensor_cores.fragments import linear_thread
 from cuda_device.plugins.tensor_cores.single_instructions import single
 from cuda_device.plugins.tensor_cores.tensor_memory import (
     ON_CPU,
     SUMS,
     TensorTile,
     entity,
-    tile_of,
+    tensor_tile_of,
 )
 from cuda_device.plugins.tensor_cores.warpgroup_matrices import is_in_flight, through
 
@@ -62,7 +63,7 @@ _MOST_REGISTERS = 128
 
 @entity(tcgen05_ld, seals=("a tuple in flight", "wait for it first: x = tcgen05_wait_ld(x)"))
 def _(tile: Known, shape: Known) -> Callable[..., Any]:
-    source = tile_of(tile, "tcgen05_ld")
+    source = tensor_tile_of(tile, "tcgen05_ld")
     text = "tcgen05.ld.sync.aligned.{0}.b32 {1}, {2};"
     type = {model.FLOAT32: float32, model.INT32: int32}.get(source.element, uint32)
     return _loader(_moves(source, shape, 0, f"${source.registers}", text), type, source.registers)
@@ -92,7 +93,7 @@ single(tcgen05_wait_st, "tcgen05.wait::st.sync.aligned;", sm100f, ON_CPU)
 
 @entity(tcgen05_st)
 def _(tile: Known, registers: Known, shape: Known) -> Callable[..., Any]:
-    target = tile_of(tile, "tcgen05_st")
+    target = tensor_tile_of(tile, "tcgen05_st")
     type = target.element if target.element in SUMS else model.UINT32
     if [item.type for item in registers.items] != [type] * target.registers:
         reason = f"tcgen05_st stores {target.registers} registers of {type} to {target}, not {registers}"
@@ -141,6 +142,4 @@ def _shape_of(tile: TensorTile, known: Known) -> Any:
 
 def _address_in_warp(tile: Any) -> Any:
     """The address of a tile in the lanes of this warp."""
-    x, y, z = thread_idx.x, thread_idx.y, thread_idx.z
-    warp = uint32(x + block_dim.x * (y + block_dim.y * z)) >> 5 & 3
-    return tile.address + (warp << 21)
+    return tile.address + ((uint32(linear_thread()) >> 5 & 3) << 21)

@@ -27,7 +27,7 @@ from cuda_device.plugins.tensor_cores.tensor_memory import (
     instruction,
     of_blocks,
     tensor_tile,
-    tile_of,
+    tensor_tile_of,
 )
 
 
@@ -67,7 +67,7 @@ def tcgen05_cp(d: Any, src: Any) -> None:
 
 @of_blocks(tcgen05_mma)
 def _(d: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
-    sums, held, right = tile_of(d, "tcgen05_mma"), tensor_tile(a), _operand(b, "b")
+    sums, held, right = tensor_tile_of(d, "tcgen05_mma"), tensor_tile(a), _operand(b, "b")
     left = _operand(a, "a") if held is None else _held(held)
     check_types(left, right, "tcgen05_mma")
     _check_result(sums, left, right)
@@ -184,7 +184,7 @@ def _committer(is_one: bool, blocks: int) -> Callable[..., Any]:
 
 @of_blocks(tcgen05_cp)
 def _(d: Known, src: Known) -> Callable[..., Any]:
-    tile, source = tile_of(d, "tcgen05_cp"), operand_of(src, "src", "tcgen05_cp", transposed=())
+    tile, source = tensor_tile_of(d, "tcgen05_cp"), operand_of(src, "src", "tcgen05_cp", transposed=())
     if (tile.element, (tile.rows, tile.columns)) != (source.element, source.shape) or tile.rows != 128:
         raise CompileError(
             f"tcgen05_cp does not copy {source} to {tile}", help="give tiles of 128 rows and one type and shape"

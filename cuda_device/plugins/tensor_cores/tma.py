@@ -204,8 +204,7 @@ def _caster(boxes: Boxes) -> Callable[..., Any]:
 
 @specialised(tma_store, since=sm90)
 def _(map: Known, coords: Known, src: Known) -> Callable[..., Any]:
-    boxes = _check_stored("tma_store", map, coords, src)
-    return _storer(boxes)
+    return _storer(_check_stored("tma_store", map, coords, src))
 
 
 def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
@@ -217,12 +216,14 @@ def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
 
 
 @functools.cache
-def _storer(boxes: Boxes) -> Callable[..., Any]:
-    how = "global.shared::cta.bulk_group"
-    template = f"cp.async.bulk.tensor.{len(boxes.box)}d.{how} [$0, {{{_place(boxes, 2)}}}], [$1];"
-    alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes)
+def _storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
+    """Returns the device function for a store, or for a reduction by an operation."""
+    name, how = ("cp.reduce", f"{op}.tile.bulk_group") if op else ("cp", "bulk_group")
+    copy = f"{name}.async.bulk.tensor.{len(boxes.box)}d.global.shared::cta.{how}"
+    template = f"{copy} [$0, {{{_place(boxes, 2)}}}], [$1];"
+    alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes, op)
 
-    def store(map: Any, coords: Any, src: Any) -> None:
+    def store(map: Any, coords: Any, src: Any, *_: Any) -> None:
         place = tuple(int32(c) for c in as_tuple(coords))
         ptx(template, map, aligned(array_of(src), alignment), *place, host=on_cpu)
 
@@ -238,20 +239,7 @@ def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
             "tma_reduce combines bits of uint64, not of int64, on which the hardware (H200) stops the kernel",
             help="describe the array as uint64: TensorMap.of(x.view(uint64), …)",
         )
-    return _reducer(boxes, constant_of(op, "op"))
-
-
-@functools.cache
-def _reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
-    how = f"global.shared::cta.{op}.tile.bulk_group"
-    template = f"cp.reduce.async.bulk.tensor.{len(boxes.box)}d.{how} [$0, {{{_place(boxes, 2)}}}], [$1];"
-    alignment, on_cpu = _alignment(boxes), box_copies.reducer(boxes, op)
-
-    def reduce(map: Any, coords: Any, src: Any, _: Any) -> None:
-        place = tuple(int32(c) for c in as_tuple(coords))
-        ptx(template, map, aligned(array_of(src), alignment), *place, host=on_cpu)
-
-    return reduce
+    return _storer(boxes, str(constant_of(op, "op")))
 
 
 @specialised(tma_prefetch, since=sm90)
