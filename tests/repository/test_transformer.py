@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import StreamUnderTest
 
 import cuda_device as device
 from cuda_device import bfloat16, int32
@@ -125,3 +126,23 @@ def test_rotary(examples, stream, head):
     right = np.stack([a * c - b * s, b * c + a * s], 2)
     right[:, heads:] = parts[:, heads:]
     assert difference(stream.numpy(arrays[0]), right.reshape(x.shape)) < 2**-8
+
+
+# The same under the race detector
+
+
+@pytest.fixture
+def racing():
+    """A CPU stream that reports races."""
+    return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+
+
+def test_attention_without_races(examples, racing):
+    """Its rings go round."""
+    test_attention(examples, racing, 64, True, 264, 1, 1, 1)
+
+
+def test_kernels_limited_by_memory_without_races(examples, racing):
+    test_rms_norm(examples, racing, 1024)
+    test_softmax(examples, racing, 256)
+    test_rotary(examples, racing, 64)
