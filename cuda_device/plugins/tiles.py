@@ -237,9 +237,9 @@ def _mma_of_warps(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
     """`mma` by `mma_sync`: each warp multiplies its 16 rows of `a` by all of `b`."""
     n, depth = b.shape
     sums = [float32(0) for _ in range(n // 2)] if acc is None else [x if accumulate else float32(0) for x in acc]
-    for k in tuple(range(0, depth, 16)):
+    for k in tuple(range(0, depth, 16)):  # unrolled, also where no register depends on k
         left = a[k // 4 : k // 4 + 4] if isinstance(a, tuple) else _left(a, k)
-        for j in tuple(range(0, n, 16)):
+        for j in range(0, n, 16):
             right = _right(b, j, k)
             for half in (0, 1):
                 i = j // 2 + 4 * half
@@ -300,7 +300,7 @@ def row_total(sums: tuple[Any, Any]) -> Any:
 def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combines `start` and this thread's elements of each of its two rows of a register tile: a pair of float32."""
     first, second = start if isinstance(start, tuple) else (float32(start), float32(start))
-    for i in tuple(range(0, len(acc), 4)):
+    for i in range(0, len(acc), 4):
         first = combine(first, combine(acc[i], acc[i + 1]))
         second = combine(second, combine(acc[i + 2], acc[i + 3]))
     return first, second
@@ -326,7 +326,7 @@ def map_rows(f: Callable[[Any, Any], Any], acc: Any, values: tuple[Any, Any]) ->
 
 def fragments(acc: Any, dtype: Any) -> Any:
     """A register tile converted to bfloat16 or float16, packed as the operand `a` of `mma`."""
-    return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in tuple(range(0, len(acc), 2))])
+    return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in range(0, len(acc), 2)])
 
 
 def store(acc: Any, tile: Any) -> None:
@@ -335,10 +335,10 @@ def store(acc: Any, tile: Any) -> None:
     if target(provides(sm90a)):
         lane = int32(thread_idx.x) & 31
         row = (int32(thread_idx.x) >> 5 & 3) * 16 + (lane & 15)
-        for i in tuple(range(0, len(words), 4)):
+        for i in range(0, len(words), 4):
             stmatrix(tile, row, i * 4 + 8 * (lane >> 4), (words[i], words[i + 1], words[i + 2], words[i + 3]))
     else:
-        for i in tuple(range(len(acc))):
+        for i in range(len(acc)):
             tile[row_of(i // 2 % 2), column_of(i)] = tile.dtype(acc[i])
 
 
@@ -357,7 +357,7 @@ def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
     for half in (0, 1):
         r = row + row_of(half)
         if r < height:
-            for i in tuple(range(2 * half, len(acc), 4)):
+            for i in range(2 * half, len(acc), 4):
                 c = (column + column_of(i)) >> 1
                 if c < width:
                     pairs[r, c] = pair(array.dtype(acc[i]), array.dtype(acc[i + 1]))
