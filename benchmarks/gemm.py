@@ -1,18 +1,17 @@
 """Products of matrices on tensor cores compared with cuBLAS, by torch, and with Triton: time, rate, and error.
 
-    python benchmarks/gemm.py                                  all types, 4096 and 8192 rows and columns, in one run on one GPU
-    python benchmarks/gemm.py --types bfloat16 --shapes 4096 64x4096x4096        m x n x k; one number for all three
+    python benchmarks/gemm.py                                  all types and shapes, in one run on one GPU
+    python benchmarks/gemm.py --types bfloat16 --shapes 4096 4000x4104x4032      m x n x k; one number for all three
     python benchmarks/gemm.py --compile sm_90a                 registers, spills and seconds of compilation, without a GPU
 
-Our kernels are those of `examples/programs/gemm_warpgroups.py`, in the fastest of some configurations. Each system's launches
-are put into a CUDA graph; the graphs run in turn, several rounds, and the median counts. Matrices are of normal random numbers.
-Some rows of each result are compared with float64, and every element must be finite and written.
+Our kernels are those of `examples/transformer/products.py`, in the fastest of some configurations. Each system's launches are
+put into a CUDA graph; the graphs run in turn, several rounds, and the median counts. Matrices are of normal random numbers. Some
+rows of each result are compared with float64, and every element must be finite and written.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import statistics
 import sys
@@ -23,23 +22,24 @@ from pathlib import Path
 from typing import Any
 
 import cuda_device as device
-from cuda_device import bfloat16, float8e4m3, float16, float32, int8, int32
+from cuda_device import bfloat16, float8e4m3, float16, float32, float64, int8, int32
 from cuda_device.runtime.gpu import driver
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from programs import gemm_warpgroups
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
+import products
+from tuned_products import multiply
 
 ROUNDS, SECONDS, CHECKED_ROWS = 7, 0.02, 256
 RATE = 7e14
 """The operations in a second by which the launches in a graph are counted: about `SECONDS` of them."""
-CONFIGS = ((256, 4, 2), (256, 3, 2), (256, 4, 1), (128, 6, 2))
-"""Columns of a tile, stages, blocks of a cluster."""
+SHAPES = (4096, 4096, 4096), (8192, 8192, 8192), (4000, 4104, 4032), (8000, 8200, 8064)
+"""Those of multiples of the tiles, and those of others."""
 Call = Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The types of a product, whether B has a row for each row of the result's depth, and the error that is allowed.
+    """The types of a product, whether B has a row for each column of the result, and the error that is allowed.
 
     The error is the norm of the difference to float64, relative to the norm of the product.
     """
@@ -47,69 +47,50 @@ class Row:
     name: str
     dtype: Any
     result: Any
-    by_rows: bool
+    transposed: bool
     error: float
     library: str
     """The function of torch."""
 
 
 ROWS = (
-    Row("bfloat16", bfloat16, bfloat16, True, 4e-3, "matmul"),
-    Row("float16", float16, float16, True, 1e-3, "matmul"),
-    Row("float8e4m3", float8e4m3, bfloat16, False, 4e-3, "_scaled_mm, fast accumulation"),
-    Row("int8", int8, int32, False, 0, "_int_mm"),
-    Row("tf32", float32, float32, False, 1e-3, "matmul, allow_tf32"),
+    Row("bfloat16", bfloat16, bfloat16, False, 4e-3, "matmul"),
+    Row("float16", float16, float16, False, 1e-3, "matmul"),
+    Row("float8e4m3", float8e4m3, bfloat16, True, 4e-3, "_scaled_mm, fast accumulation"),
+    Row("int8", int8, int32, True, 0, "_int_mm"),
+    Row("tf32", float32, float32, True, 1e-3, "matmul, allow_tf32"),
+    Row("float64", float64, float64, False, 1e-15, "matmul"),
 )
 
 
-def plans(row: Row) -> list[gemm_warpgroups.Plan]:
-    """Our configurations for a row."""
-    return [gemm_warpgroups.Plan(row.dtype, row.result, *config, row.by_rows) for config in CONFIGS]
-
-
-@functools.cache
-def kernel(plan: gemm_warpgroups.Plan) -> Any:
-    """The kernel of a plan."""
-    return plan.kernel()
-
-
-def prepared(plan: gemm_warpgroups.Plan, a: Any, b: Any, c: Any, stream: Any) -> Call:
-    """Our launch. Operands are tensors of torch."""
-    count = driver.properties(driver.current_ordinal()).multiprocessors
-    sizes: dict[str, Any] = {"grid": count // plan.cluster * plan.cluster, "block": gemm_warpgroups.THREADS}
-    return device.prepare(kernel(plan), *plan.maps(a, b), c, *c.shape, a.shape[1], **sizes, stream=stream)
-
-
-def fastest(row: Row, a: Any, b: Any, c: Any, stream: Any) -> tuple[str, Call]:
-    """The configuration that is the fastest for these matrices, in words, and the launch with it."""
-    calls = [prepared(plan, a, b, c, stream) for plan in plans(row)]
-    timings = device.benchmark(calls, stream=stream, warmup=0.01, duration=0.05)
-    best = min(range(len(calls)), key=lambda i: timings[i].median)
-    columns, stages, cluster = CONFIGS[best]
-    return f"{columns} columns, {stages} stages, clusters of {cluster}", calls[best]
-
-
 def operands(torch: Any, row: Row, m: int, n: int, k: int) -> tuple[Any, Any]:
-    """Random matrices; B is (k, n), or else (n, k)."""
-    shapes = (m, k), ((k, n) if row.by_rows else (n, k))
+    """Random matrices; B is (k, n), or (n, k) if it is transposed."""
+    shapes = (m, k), ((n, k) if row.transposed else (k, n))
     if row.dtype is int8:
         return tuple(torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda") for shape in shapes)
-    kinds = {bfloat16: torch.bfloat16, float16: torch.float16, float8e4m3: torch.float8_e4m3fn, float32: torch.float32}
-    return tuple(torch.randn(shape, device="cuda").to(kinds[row.dtype]) for shape in shapes)
+    return tuple(torch.randn(shape, device="cuda").to(_of_torch(torch, row.dtype)) for shape in shapes)
+
+
+def _of_torch(torch: Any, dtype: Any) -> Any:
+    """The type of torch that a type is."""
+    names = {bfloat16: "bfloat16", float16: "float16", float8e4m3: "float8_e4m3fn", int32: "int32", float32: "float32"}
+    return getattr(torch, names.get(dtype, "float64"))
 
 
 def systems(torch: Any, row: Row, a: Any, b: Any, stream: Any) -> Iterator[tuple[str, Any, Call]]:
     """The name of each system, its result, and its call."""
-    m, n = a.shape[0], b.shape[1] if row.by_rows else b.shape[0]
-    kinds = {bfloat16: torch.bfloat16, float16: torch.float16, int32: torch.int32, float32: torch.float32}
+    m, n = a.shape[0], b.shape[0] if row.transposed else b.shape[1]
 
     def empty() -> Any:
-        return torch.empty((m, n), dtype=kinds[row.result], device="cuda")
+        return torch.empty((m, n), dtype=_of_torch(torch, row.result), device="cuda")
 
-    c = empty()
-    config, call = fastest(row, a, b, c, stream)
-    yield f"cuda_device, {config}", c, call
-    right = b if row.by_rows else b.t()
+    ours = empty()
+    blocks = driver.properties(driver.current_ordinal()).multiprocessors
+    how = {"dtype": row.dtype, "result": row.result, "transposed": row.transposed, "blocks": blocks}
+    config = multiply.best(a, b, ours, stream, **how)
+    words = f"{config['bn']} columns, {config['stages']} stages, clusters of {config['cluster']}"
+    yield f"cuda_device, {words}", ours, lambda: multiply(a, b, ours, stream, **how)
+    right = b.t() if row.transposed else b
     c = empty()
     if row.dtype is float8e4m3:
         one = torch.ones((), device="cuda")
@@ -121,7 +102,7 @@ def systems(torch: Any, row: Row, a: Any, b: Any, stream: Any) -> Iterator[tuple
         yield f"torch {row.library}", c, lambda: torch.matmul(a, right, out=c)
     import triton_products
 
-    if triton_products.triton is not None and row.by_rows:
+    if triton_products.triton is not None and row.name in ("bfloat16", "float16"):
         d = empty()
         yield "Triton", d, lambda: triton_products.multiply(a, b, d)
 
@@ -131,7 +112,7 @@ def error_of(torch: Any, row: Row, a: Any, b: Any, c: Any) -> float:
     if c.is_floating_point() and not bool(torch.isfinite(c).all()):
         return float("inf")
     some = torch.randint(0, len(a), (min(len(a), CHECKED_ROWS),), device="cuda")
-    right = b if row.by_rows else b.t()
+    right = b.t() if row.transposed else b
     exact = a[some].double() @ right.double()
     return float((c[some].double() - exact).norm() / exact.norm())
 
@@ -195,14 +176,17 @@ def compare(torch: Any, row: Row, shape: tuple[int, int, int]) -> list[dict[str,
 
 
 def only_compiled(target: str, rows: list[Row]) -> None:
-    """Prints what the compiler makes of the first configuration."""
+    """Prints what the compiler makes of one configuration of each type."""
     for row in rows:
-        plan = plans(row)[0]
-        kind = "tf32" if row.name == "tf32" else row.dtype
-        types = [device.TensorMapType(kind, box, swizzle=gemm_warpgroups.PATTERN) for box in plan.boxes()]
-        arguments = *types, device.ArrayType(row.result, 2), int32, int32, int32
+        columns = 128 if row.dtype is float64 else 256
+        kernel, *layouts = products.gemm(row.dtype, row.result, bn=columns, transposed=row.transposed)
+        kinds = ("tf32" if row.name == "tf32" else row.dtype,) * 2 + (row.result,)
+        types = [
+            device.TensorMapType(kind, layout.box, swizzle=layout.swizzle)
+            for kind, layout in zip(kinds, layouts, strict=True)
+        ]
         start = time.perf_counter()
-        made = device.compile(kernel(plan), *arguments, target=target, launch_facts=True)
+        made = device.compile(kernel, *types, int32, int32, int32, target=target, launch_facts=True)
         seconds = time.perf_counter() - start
         warnings = "".join(f"   {warning}" for warning in made.warnings)
         print(f"{row.name:12}{made.registers:4} registers{made.spills:6} bytes of spills{seconds:6.2f} s{warnings}")
@@ -220,7 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in ROWS]
     parser.add_argument("--types", nargs="+", choices=names, default=names)
-    parser.add_argument("--shapes", nargs="+", type=shape_of, default=[(4096,) * 3, (8192,) * 3])
+    parser.add_argument("--shapes", nargs="+", type=shape_of, default=SHAPES)
     parser.add_argument("--compile", metavar="TARGET")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -4,11 +4,12 @@
 
 Each row is checked against float64 on random data. Times are medians of interleaved rounds of CUDA graphs with several launches;
 a ratio is PyTorch's time over ours, and for RMSNorm, softmax and the rotary embedding the time of a copy of the same array over
-ours. Needs a GPU with sm_90a, and PyTorch.
+ours. The weights of products of 16 and 64 rows come from memory. Needs a GPU with sm_90a, and PyTorch.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 import time
@@ -25,7 +26,7 @@ LAUNCHES, ROUNDS = 5, 7
 BATCH, HEADS = 4, 16
 
 
-def medians(calls: dict[str, Callable[[], Any]], stream: Any) -> dict[str, float]:
+def medians(calls: dict[str, Callable[[], Any]], stream: Any, launches: int = LAUNCHES) -> dict[str, float]:
     """The milliseconds of each call."""
     import torch
 
@@ -36,7 +37,7 @@ def medians(calls: dict[str, Callable[[], Any]], stream: Any) -> dict[str, float
             torch.cuda.synchronize()
             graphs[name] = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graphs[name], stream=stream):
-                for _ in range(LAUNCHES):
+                for _ in range(launches):
                     call()
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
@@ -47,15 +48,15 @@ def medians(calls: dict[str, Callable[[], Any]], stream: Any) -> dict[str, float
                 graph.replay()
                 end.record(stream)
             end.synchronize()
-            times[name].append(begin.elapsed_time(end) / LAUNCHES)
+            times[name].append(begin.elapsed_time(end) / launches)
             time.sleep(0.02)  # the GPU cools down
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def show(name: str, times: dict[str, float], error: float, work: float = 0) -> None:
+def show(name: str, times: dict[str, float], error: float, work: float = 0, unit: str = "TFLOP/s") -> None:
     """Prints a row: the time of the first call, and the time of the second over it."""
     ours, theirs = times.values()
-    rate = f"{work / ours / 1e9:8.1f} TFLOP/s" if work else " " * 16
+    rate = f"{work / ours / 1e9:8.1f} {unit:7}" if work else " " * 16
     print(f"{name:44} {ours:8.4f} ms {rate} {theirs / ours:6.3f}   error {error:.1e}", flush=True)
 
 
@@ -91,6 +92,31 @@ def product(size: tuple[int, int, int], stream: Any, **tile: Any) -> None:
         difference(c[rows], a[rows].double() @ b.double()),
         2 * m * n * k,
     )
+
+
+def tall(size: tuple[int, int, int], stream: Any) -> None:
+    """C = X @ W.T of few rows in bfloat16, with weights that are not in the L2 cache."""
+    import tall_products
+    import torch
+
+    m, n, k = size
+    with torch.cuda.stream(stream):
+        x = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+        weights = [torch.randn(n, k, device="cuda", dtype=torch.bfloat16) for _ in range(LAUNCHES)]
+        c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+        torch.cuda.synchronize()
+        launches = [tall_products.prepare(x, w, c, stream=stream) for w in weights]
+    own, others = itertools.cycle(launches), itertools.cycle(weights)
+
+    def ours() -> None:
+        next(own)()
+
+    times = medians({"ours": ours, "torch": lambda: torch.matmul(x, next(others).T)}, stream, 4 * LAUNCHES)
+    with torch.cuda.stream(stream):
+        launches[0]()
+        torch.cuda.synchronize()
+        error = difference(c, x.double() @ weights[0].double().T)
+    show(f"product {m} x {n} x {k}", times, error, 2 * n * k, "TB/s")
 
 
 def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
@@ -186,6 +212,9 @@ def main() -> None:
     for edge in (4096, 8192):
         product((edge,) * 3, stream)
     product((4000, 4104, 4032), stream, bn=192, stages=4)
+    for m in (16, 64):
+        for n, k in ((4096, 4096), (14336, 4096), (4096, 14336)):
+            tall((m, n, k), stream)
     for head in (128, 64):
         for tokens in (4096, 16384):
             for causal in (False, True):

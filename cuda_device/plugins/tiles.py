@@ -28,7 +28,11 @@ from cuda_device import (
     float16x2,
     float32,
     float32x2,
+    float64,
+    float64x2,
+    int8,
     int32,
+    int32x2,
     ldmatrix,
     mma_sync,
     pack,
@@ -41,10 +45,12 @@ from cuda_device import (
     stmatrix,
     struct,
     swizzled,
+    syncwarp,
     target,
     thread_idx,
     tma_load,
     tma_store,
+    uint8,
     uint32,
     wgmma,
     wgmma_wait,
@@ -56,6 +62,7 @@ __all__ = [
     "TileLayout",
     "column_of",
     "fragments",
+    "load_from_array",
     "map_rows",
     "mma",
     "own_rows",
@@ -208,19 +215,26 @@ def persistent(first: Any, step: Any, m_tiles: Any, n_tiles: Any, group: int = 8
 # Products
 
 
-def zeros(columns: int) -> Any:
-    """A register tile of 64 rows and `columns` columns of zeros, float32."""
-    return (float32(0),) * (columns // 2)
+def zeros(columns: int, dtype: Any = float32) -> Any:
+    """A register tile of 64 rows and `columns` columns of zeros, float32, float64 or int32."""
+    return (dtype(0),) * (columns // 2)
 
 
 def mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     """Starts acc += a @ b.T, by the 128 threads of a warpgroup; with `accumulate=False`, acc = a @ b.T.
 
     `a` is a swizzled tile of 64 rows, or `.T` of one of 64 columns, or a tuple of registers (`fragments`); `b` is a swizzled tile
-    of n rows, or a transposed one. The elements are bfloat16 or float16; on sm_90a, what `wgmma` takes. `acc` is a register tile
-    of n columns, or the result of another `mma`, or None for zeros. `wait` gives the result. Compute the registers of the next
-    `a` after the wait for the product that reads these.
+    of n rows, or a transposed one. Both have elements of one type: bfloat16, float16, int8, uint8, float32, of which the hardware
+    reads the bits of tf32, float8e4m3 or float8e5m2 (below sm_90a by `mma_sync`, from sm_89 on), or float64 (always by
+    `mma_sync`, from sm_90 on). Tiles of 8 and 32 bits cannot be transposed; those of float64 are loaded fastest from a pattern
+    of 64 bytes, or transposed of 128 bytes.
+
+    `acc` is a register tile of n columns (int32 for integers, float64 for float64, else float32), or the result of another `mma`,
+    or None for zeros. `wait` gives the result. After it, one lane of each warp may release the tiles for its warp. Compute the
+    registers of the next `a` after the wait for the product that reads these.
     """
+    if b.dtype is float64:
+        return _mma_of_float64(acc, a, b, accumulate)
     if target(provides(sm90a)):
         return wgmma(acc, a, b, accumulate)
     return _mma_of_warps(acc, a, b, accumulate)
@@ -234,35 +248,65 @@ def wait(pending: int, *accs: Any) -> Any:
 
 
 def _mma_of_warps(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
-    """`mma` by `mma_sync`: each warp multiplies its 16 rows of `a` by all of `b`."""
+    """`mma` by `mma_sync`: each warp multiplies its 16 rows of `a` by all of `b`, 32 bytes of the depth at a time."""
     n, depth = b.shape
-    sums = [float32(0) for _ in range(n // 2)] if acc is None else [x if accumulate else float32(0) for x in acc]
-    for k in tuple(range(0, depth, 16)):  # unrolled, also where no register depends on k
-        left = a[k // 4 : k // 4 + 4] if isinstance(a, tuple) else _left(a, k)
+    step, number = 32 // sizeof(b.dtype), int32 if b.dtype in (int8, uint8) else float32
+    kind = "tf32" if b.dtype is float32 else b.dtype
+    sums = [number(0) for _ in range(n // 2)] if acc is None else [x if accumulate else number(0) for x in acc]
+    for k in tuple(range(0, depth, step)):  # unrolled, also where no register depends on k
+        left = a[4 * k // step : 4 * k // step + 4] if isinstance(a, tuple) else _left(a, k)
         for j in range(0, n, 16):
             right = _right(b, j, k)
             for half in (0, 1):
                 i = j // 2 + 4 * half
                 part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
-                part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, 16), b.dtype)
+                part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, step), kind)
                 sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
+    syncwarp(0xFFFFFFFF)
     return tuple(sums)
 
 
 def _left(tile: Any, k: int) -> Any:
-    """The fragment of the warp's 16 rows of a tile, and 16 columns from `k` on."""
+    """The fragment of the warp's 16 rows of a tile, and 32 bytes from the column `k` on."""
     lane, row = int32(thread_idx.x) & 31, (int32(thread_idx.x) >> 5 & 3) * 16
     if tile.transposed:
         return ldmatrix(tile.T, k + (lane & 7) + 8 * (lane >> 4), row + 8 * (lane >> 3 & 1), trans=True)
-    return ldmatrix(tile, row + (lane & 15), k + 8 * (lane >> 4))
+    return ldmatrix(tile, row + (lane & 15), k + 16 // sizeof(tile.dtype) * (lane >> 4))
 
 
 def _right(tile: Any, j: int, k: int) -> Any:
-    """The two fragments of 16 rows from `j` on, and 16 columns from `k` on."""
+    """The two fragments of 16 rows from `j` on, and 32 bytes from the column `k` on."""
     lane = int32(thread_idx.x) & 31
     if tile.transposed:
         return ldmatrix(tile.T, k + (lane & 15), j + 8 * (lane >> 4), trans=True)
-    return ldmatrix(tile, j + (lane & 7) + 8 * (lane >> 4), k + 8 * (lane >> 3 & 1))
+    return ldmatrix(tile, j + (lane & 7) + 8 * (lane >> 4), k + 16 // sizeof(tile.dtype) * (lane >> 3 & 1))
+
+
+def _mma_of_float64(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
+    """`mma` of float64: each warp multiplies its 16 rows of `a` by all of `b`, in steps of eight elements of the depth.
+
+    In each step, lane 4 r + c multiplies the elements 2 c and 2 c + 1 of the depth, which are beside each other in a row.
+    """
+    n, depth = b.shape
+    sums = [float64(0) for _ in range(n // 2)] if acc is None else [x if accumulate else float64(0) for x in acc]
+    lane = int32(thread_idx.x) & 31
+    for k in tuple(range(0, depth, 8)):
+        low, high = _pair(a, row_of(0), k + lane % 4 * 2), _pair(a, row_of(1), k + lane % 4 * 2)
+        for j in range(0, n, 8):
+            i, right = j // 2, _pair(b, j + lane // 4, k + lane % 4 * 2)
+            part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
+            part = mma_sync((low[0], high[0], low[1], high[1]), right, part, (16, 8, 8), float64)
+            sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
+    syncwarp(0xFFFFFFFF)
+    return tuple(sums)
+
+
+def _pair(tile: Any, row: Any, column: Any) -> Any:
+    """Two float64 beside each other in a row."""
+    if tile.transposed:
+        return tile[row, column], tile[row, column + 1]
+    pair = tile.view(float64x2)[row, column // 2]
+    return pair.x, pair.y
 
 
 # Register tiles
@@ -329,27 +373,31 @@ def fragments(acc: Any, dtype: Any) -> Any:
     return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in range(0, len(acc), 2)])
 
 
+_PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2, int32: int32x2, float64: float64x2}
+
+
 def store(acc: Any, tile: Any) -> None:
-    """Converts a register tile to a type of 16 bits, and stores it to a tile of 64 rows, by `stmatrix` on sm_90a."""
-    words = fragments(acc, tile.dtype)
-    if target(provides(sm90a)):
-        lane = int32(thread_idx.x) & 31
+    """Converts a register tile to the elements of a swizzled tile of 64 rows, of 16, 32 or 64 bits, and stores it there.
+
+    Elements of 16 bits are stored by `stmatrix` on sm_90a, and the others two at a time.
+    """
+    if target(provides(sm90a)) and sizeof(tile.dtype) == 2:
+        words, lane = fragments(acc, tile.dtype), int32(thread_idx.x) & 31
         row = (int32(thread_idx.x) >> 5 & 3) * 16 + (lane & 15)
         for i in range(0, len(words), 4):
             stmatrix(tile, row, i * 4 + 8 * (lane >> 4), (words[i], words[i + 1], words[i + 2], words[i + 3]))
     else:
-        for i in range(len(acc)):
-            tile[row_of(i // 2 % 2), column_of(i)] = tile.dtype(acc[i])
-
-
-_PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2}
+        pair = _PAIRS[tile.dtype]
+        pairs = tile.view(pair)
+        for i in range(0, len(acc), 2):
+            pairs[row_of(i // 2 % 2), column_of(i) >> 1] = pair(tile.dtype(acc[i]), tile.dtype(acc[i + 1]))
 
 
 def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
     """Converts a register tile to the elements of an array, and stores it to the part from (row, column) on.
 
-    What lies outside of the array is not stored. The array has elements of bfloat16, float16 or float32, an even number of
-    columns, and contiguous rows, and `column` is even, because a thread stores two elements at a time.
+    What lies outside of the array is not stored. The array has elements of bfloat16, float16, float32, float64 or int32, an even
+    number of columns, and contiguous rows, and `column` is even, because a thread stores two elements at a time.
     """
     pair = _PAIRS[array.dtype]
     pairs = array.view(pair)
@@ -361,3 +409,20 @@ def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
                 c = (column + column_of(i)) >> 1
                 if c < width:
                     pairs[r, c] = pair(array.dtype(acc[i]), array.dtype(acc[i + 1]))
+
+
+def load_from_array(array: Any, row: Any, column: Any, columns: int) -> Any:
+    """The register tile of the part of an array of 64 rows and `columns` columns from (row, column) on, as float32.
+
+    What lies outside of the array is zero. The array is one that `store_to_array` takes.
+    """
+    pairs = array.view(_PAIRS[array.dtype])
+    height, width = pairs.shape
+    tile = []
+    for i in tuple(range(0, columns // 2, 2)):
+        r, c = row + row_of(i // 2 % 2), (column + column_of(i)) >> 1
+        inside = r < height and c < width
+        x = pairs[r if inside else 0, c if inside else 0]
+        tile.append(float32(x.x) if inside else float32(0))
+        tile.append(float32(x.y) if inside else float32(0))
+    return tuple(tile)

@@ -44,6 +44,13 @@ def add(x, y):
     return x + y
 
 
+def begin():
+    """Lets the next launch start, and waits for the one before, if they are dependent launches."""
+    if device.target(device.provides(device.sm90)):
+        device.launch_dependents()
+        device.wait_dependencies()
+
+
 @functools.cache
 def rms_norm(columns, epsilon=1e-5, warps=4):
     """The kernel for rows of `columns` elements, a multiple of 256 * warps: out = x / sqrt(mean(x ** 2) + epsilon) * weight.
@@ -58,13 +65,16 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
         sums = device.shared_array(warps, float32)
         thread, row = int32(device.thread_idx.x), device.block_idx.x
         source, factors, target = x.view(uint32x4), weight.view(uint32x4), out.view(uint32x4)
-        values = tuple([source[row, threads * i + thread] for i in range(chunks)])
         weights = tuple([factors[threads * i + thread] for i in range(chunks)])
+        begin()
+        values = tuple([source[row, threads * i + thread] for i in range(chunks)])
         squares = float32(0)
         for chunk in values:
             for value in floats(chunk):
                 squares += value * value
-        sums[thread // 32] = over_warp(add, squares)
+        total = over_warp(add, squares)
+        if thread % 32 == 0:
+            sums[thread // 32] = total
         device.syncthreads()
         scale = device.rsqrt(sum(sums) / columns + float32(epsilon))
         for i, chunk in enumerate(values):

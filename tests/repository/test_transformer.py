@@ -1,14 +1,13 @@
-"""The kernels of examples/transformer: products, attention, and those limited by memory, against NumPy in float64."""
+"""The kernels of examples/transformer: attention, and those limited by memory, against NumPy in float64."""
 
 import pathlib
 import sys
 
 import numpy as np
 import pytest
-from conftest import StreamUnderTest, long, thinned
 
 import cuda_device as device
-from cuda_device import bfloat16, float16, int32
+from cuda_device import bfloat16, int32
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
 FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
@@ -20,10 +19,9 @@ def examples():
     sys.path.insert(0, FOLDER)
     try:
         import attention
-        import products
         import rowwise
 
-        yield {"attention": attention, "products": products, "rowwise": rowwise}
+        yield {"attention": attention, "rowwise": rowwise}
     finally:
         sys.path.remove(FOLDER)
 
@@ -44,44 +42,6 @@ def difference(result, right):
 
 def map_of(array, layout):
     return device.TensorMap.of(array, layout.box, swizzle=layout.swizzle)
-
-
-# Products
-
-
-def check_product(examples, on, shape, transposed, cluster, dtype=bfloat16, **config):
-    m, n, k = shape
-    kernel, *layouts = examples["products"].gemm(dtype, cluster=cluster, transposed=transposed, **config)
-    a, b = normal((m, k), dtype, 1), normal((n, k) if transposed else (k, n), dtype, 2)
-    # The result has a margin, in which nothing may be stored.
-    whole = on.array(np.full((m + 1, n), 7, device.numpy_dtype(dtype)))
-    arrays = on.array(a), on.array(b), whole[:m]
-    maps = [map_of(array, layout) for array, layout in zip(arrays, layouts, strict=True)]
-    on.launch(kernel, *maps, int32(m), int32(n), int32(k), grid=2 * cluster, block=384)
-    result = on.numpy(whole)
-    right = exact(a) @ (exact(b).T if transposed else exact(b))
-    assert difference(result[:m], right) < (2**-8 if dtype is bfloat16 else 2**-11)
-    assert (result[m:] == 7).all()
-
-
-@pytest.mark.parametrize(("transposed", "cluster"), thinned([False, True], [1, 2], one_in=2))
-def test_product(examples, warpgroups, transposed, cluster):
-    check_product(examples, warpgroups, (256, 256, 128), transposed, cluster)
-
-
-@pytest.mark.parametrize(("transposed", "cluster"), [(False, 2), pytest.param(True, 1, marks=long(0))])
-def test_ragged_product(examples, warpgroups, transposed, cluster):
-    check_product(examples, warpgroups, (300, 264, 136), transposed, cluster)
-
-
-def test_product_of_float16(examples, warpgroups):
-    """Its ring goes round several times."""
-    check_product(examples, warpgroups, (128, 64, 320), True, 1, float16, bn=64, stages=2)
-
-
-def test_product_without_races(examples):
-    on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
-    check_product(examples, on, (128, 64, 192), False, 1, bn=64, stages=2)
 
 
 # Attention

@@ -18,8 +18,19 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct, uint32
-from cuda_device.extend import Known, aligned, constant_of, dataclass, displaced, layout, model, replace, specialised
+from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct
+from cuda_device.extend import (
+    Known,
+    aligned,
+    constant_of,
+    dataclass,
+    displaced,
+    layout,
+    model,
+    replace,
+    specialised,
+    type_argument,
+)
 
 _SHIFTS = {128: 0, 64: 1, 32: 2}
 """By the bytes of a pattern, the lowest bit of a row's number that is combined with the number of a chunk."""
@@ -34,8 +45,9 @@ def swizzled(tile: Any, bytes: int) -> Any:
     (rows, p * w). The memory must be aligned to 8 * `bytes` bytes: a `shared_array` that is so used is aligned by itself.
 
     `t[i, j]` is the element in row i and column j of the logical tile, and can be assigned to; `t.shape`, `t.dtype` and
-    `t.nbytes` are those of an array of the logical shape, and `t.T` is the transposed tile. A swizzled tile is taken wherever
-    a tile is. Device only. Raises `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
+    `t.nbytes` are those of an array of the logical shape, `t.T` is the transposed tile, and `t.view(T)` the tile with elements of
+    another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only. Raises
+    `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
     """
     raise DeviceOnlyError.of("swizzled")
 
@@ -105,11 +117,6 @@ def _shared_array(known: Known, *ndims: int) -> model.Array | None:
 def array_of(tile: Any) -> Any:
     """The array of a tile in memory: of the axes (rows, columns) or (panels, rows, columns)."""
     return getattr(tile, "array", tile)
-
-
-def shared_address(tile: Any) -> Any:
-    """The address of a tile in shared memory as a uint32. GPUs only."""
-    return ptx("cvt.u32.u64 $0, $1;", array_of(tile), result=uint32)
 
 
 @functools.cache
@@ -193,6 +200,34 @@ def _transpose(self: Any) -> Any:
     return _transposed(self)
 
 
+def _viewed(tile: Any, dtype: Any) -> Any:
+    """The tile with other elements."""
+    raise DeviceOnlyError.of("view of a swizzled tile")
+
+
+@specialised(_viewed)
+def _(tile: Known, dtype: Known) -> Callable[..., Any]:
+    old, element = tile_of(tile, "view"), type_argument(dtype, "the dtype of view")
+    if old.transposed:
+        raise CompileError("view takes a tile, not a transposed one", help="write t.view(…).T")
+    sizes = layout.size_of(old.element), layout.size_of(element)
+    if 16 % sizes[1]:
+        raise CompileError(
+            f"a swizzled tile has no elements of {sizes[1]} bytes", help="give them 1, 2, 4, 8 or 16 bytes"
+        )
+    return _viewer(replace(old, element=element, shape=(old.shape[0], old.shape[1] * sizes[0] // sizes[1])))
+
+
+@functools.cache
+def _viewer(tile: Tile) -> Callable[[Any, Any], Any]:
+    cls = _tile_class(tile)
+    return lambda other, dtype: cls(array_of(other).view(dtype))
+
+
+def _view(self: Any, dtype: Any) -> Any:
+    return _viewed(self, dtype)
+
+
 @functools.cache
 def _tile_class(tile: Tile) -> Any:
     """The struct of the tiles of a type."""
@@ -201,7 +236,7 @@ def _tile_class(tile: Tile) -> Any:
     names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "nbytes": nbytes}
     names["transposed"] = tile.transposed
     names |= {"dtype": property(_dtype), "T": property(_transpose)}
-    names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem)}
+    names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem), "view": func(_view)}
     return struct(type(f"swizzled{tile.pattern}", (), {"__annotations__": members, "__module__": __name__, **names}))
 
 

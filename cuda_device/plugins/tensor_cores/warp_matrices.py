@@ -26,6 +26,7 @@ from cuda_device import (
 from cuda_device.extend import Known, dataclass, model, replace, specialised
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import ELEMENTS, pack, unpacked
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple
 
 
 def mma_sync(a: Any, b: Any, c: Any, shape: tuple[int, int, int], dtype: Any) -> Any:
@@ -119,8 +120,10 @@ def _product(
     results = (dtype,) * count
 
     def multiplied(a: Any, b: Any, c: Any, shape: Any, elements: Any) -> Any:
-        sums = [dtype(x) for x in _tuple(c)]
-        return ptx(template, *a_words(_tuple(a)), *b_words(_tuple(b)), *sums, result=results, host=host, volatile=False)
+        sums = [dtype(x) for x in as_tuple(c)]
+        return ptx(
+            template, *a_words(as_tuple(a)), *b_words(as_tuple(b)), *sums, result=results, host=host, volatile=False
+        )
 
     return _needing(product, multiplied)
 
@@ -139,10 +142,6 @@ def _needing(product: WarpProduct, function: Callable[..., Any]) -> Callable[...
         return _entity(a, b, c, shape, dtype)
 
     return checked
-
-
-def _tuple(registers: Any) -> Any:
-    return registers if isinstance(registers, tuple) else (registers,)
 
 
 def _words(type: model.Number) -> Callable[[Any], Any]:

@@ -89,6 +89,32 @@ def test_rows(stream):
 
 
 @device.kernel
+def views(x, out):
+    t = swizzled(shared_array((2, 16, 16), float32, align=512), 64)
+    quads, halves = rows(t, 8, 8).view(device.float32x4), t.view(bfloat16)
+    for i in range(16):
+        for j in range(32):
+            t[i, j] = x[i, j]
+    for i in range(8):
+        for j in range(8):
+            quad = quads[i, j]
+            out[i, 4 * j], out[i, 4 * j + 1], out[i, 4 * j + 2], out[i, 4 * j + 3] = quad.x, quad.y, quad.z, quad.w
+        for j in range(32):
+            out[8 + i, j] = halves[i, 2 * j + 1]
+    out[16, 0], out[16, 1], out[16, 2] = quads.shape[0], quads.shape[1], halves.shape[1]
+
+
+def test_views(stream):
+    """The upper half of the bits of a float32 is a bfloat16."""
+    x = np.arange(512, dtype=np.float32).reshape(16, 32) % 251
+    out = stream.array(np.zeros((17, 32), np.float32))
+    stream.launch(views, stream.array(x), out, grid=1, block=1)
+    out = stream.numpy(out)
+    assert (out[:8] == x[8:]).all() and (out[8:16] == x[:8]).all()
+    assert out[16, :3].tolist() == [8, 8, 64]
+
+
+@device.kernel
 def element(start: device.int32, column: device.int32, out):
     tile = swizzled(shared_array((2, 32, 32), float32, align=1024), 128)
     out[0] = rows(tile, start, 16)[0, column]
@@ -128,6 +154,8 @@ REFUSED = [
     (lambda t, _: rows(t, 0, 72).shape[0], "a tile of 64 x 64 bfloat16 does not have 72 rows"),
     (lambda t, _: rows(t, 4, 8).shape[0], "8 rows of a tile of 64 x 64 bfloat16 cannot begin at the row 4"),
     (lambda t, _: rows(swizzled(t, 128).T, 0, 8).shape[0], "rows takes a tile, not a transposed one"),
+    (lambda t, _: swizzled(t, 128).T.view(float32).shape[0], "view takes a tile, not a transposed one"),
+    (lambda t, _: swizzled(t, 128).view(device.float64x4).shape[0], "a swizzled tile has no elements of 32 bytes"),
     (lambda _, x: rows(x, 0, 8).shape[0], "rows takes a tile, a two-dimensional array in shared memory, not"),
 ]
 

@@ -430,8 +430,8 @@ WRONG = {
     "the pattern of the tile is 64 bytes, and that of the map none": lambda map, tile, bar, n, array: tma_store(
         map, (n, 0), swizzled(tile, 64)
     ),
-    "completes its bytes on an MBarrier, not array": lambda map, tile, bar, n, array: tma_load(
-        tile, map, (n, 0), array
+    "tma_load takes an MBarrier in the shared memory of the block, not array": lambda map, tile, bar, n, array: (
+        tma_load(tile, map, (n, 0), array)
     ),
     "the shared memory of the block": lambda map, tile, bar, n, array: tma_load(
         tile, map, (n, 0), device.cluster_shared(bar, 1)

@@ -5,14 +5,12 @@ import pytest
 from conftest import StreamUnderTest, can_assemble, properties_of, with_capability
 
 import cuda_device as device
-from cuda_device import bfloat16, float16, float32, hooks, int32, shared_array
+from cuda_device import bfloat16, float8e4m3, float16, float32, float64, hooks, int8, int32, shared_array, uint8
 
 if hooks.installed("plugins.tensor_cores") is None:
     pytest.skip("tiles are built on the plugin tensor_cores", allow_module_level=True)
 
 from cuda_device import MBarrier, TensorMap, tiles
-
-ONES = float32(1)
 
 
 @pytest.fixture(params=["sm_90a", "sm_80"])
@@ -40,7 +38,8 @@ def copies(stream):
 
 def integers(shape, dtype, seed):
     """Small integers, whose products and sums are exact."""
-    return np.random.default_rng(seed).integers(-4, 5, shape).astype(device.numpy_dtype(dtype))
+    lowest = 0 if dtype is uint8 else -4
+    return np.random.default_rng(seed).integers(lowest, 5, shape).astype(device.numpy_dtype(dtype))
 
 
 # Layouts
@@ -128,11 +127,14 @@ def filled(layout, array):
 
 
 def layout_of(rows, columns, dtype):
-    return tiles.TileLayout(rows, columns, dtype, swizzle=min(128, 2 * columns))
+    return tiles.TileLayout(
+        rows, columns, dtype, swizzle=min(64 if dtype is float64 else 128, device.sizeof(dtype) * columns)
+    )
 
 
 def product(dtype, n, k, a_is, b_is):
     """The kernel out = start + a @ b.T, whose operands are "plain", "transposed" or in "registers"."""
+    number = NUMBERS.get(dtype, float32)
     left = layout_of(k, 64, dtype) if a_is == "transposed" else layout_of(64, k, dtype)
     right = layout_of(k, n, dtype) if b_is == "transposed" else layout_of(n, k, dtype)
 
@@ -149,7 +151,7 @@ def product(dtype, n, k, a_is, b_is):
         if device.target(device.provides(device.sm90)):
             device.fence_proxy_async()
         device.syncthreads()
-        acc = tiles.mma((ONES,) * (n // 2), x, y.T if b_is == "transposed" else y, accumulate=accumulate > 0)
+        acc = tiles.mma((number(1),) * (n // 2), x, y.T if b_is == "transposed" else y, accumulate=accumulate > 0)
         acc = tiles.wait(0, acc)
         tiles.store_to_array(acc, out, 0, 0)
 
@@ -163,22 +165,34 @@ PRODUCTS = [
     (bfloat16, 32, 32, "transposed", "transposed"),
     (bfloat16, 16, 32, "registers", "transposed"),
     (float16, 32, 16, "registers", "plain"),
+    (int8, 32, 64, "plain", "plain"),
+    (uint8, 16, 32, "plain", "plain"),
+    (float32, 16, 32, "plain", "plain"),
+    (float8e4m3, 16, 32, "plain", "plain"),
+    (float64, 16, 16, "plain", "transposed"),
+    (float64, 16, 8, "transposed", "plain"),
 ]
+NUMBERS = {int8: int32, uint8: int32, float64: float64}
+"""The types of accumulators that are not float32."""
 
 
 @pytest.mark.parametrize(("dtype", "n", "k", "a_is", "b_is"), PRODUCTS)
 def test_product(warpgroups, architecture, dtype, n, k, a_is, b_is):
+    if dtype in (float8e4m3, float64) and architecture == "sm_80":
+        pytest.skip("float8e4m3 needs sm_89, and float64 sm_90")
     a, b = integers((64, k), dtype, 1), integers((n, k), dtype, 2)
     right = a.astype(np.float64) @ b.astype(np.float64).T
     arrays = (a.T.copy() if a_is == "transposed" else a, b.T.copy() if b_is == "transposed" else b)
-    arrays = (*arrays, np.zeros((64, n), np.float32))
+    arrays = (*arrays, np.zeros((64, n), NUMBERS.get(dtype, float32)))
     kernel = product(dtype, n, k, a_is, b_is)
     for accumulate in (1, 0):
         *_, result = warpgroups.run(kernel, *arrays, accumulate, grid=1, block=128)
         assert (result == right + accumulate).all()
     text = device.compile(kernel, *arrays, int32, target=architecture, output="ptx").code
-    assert text.count("wgmma.mma_async") == (k // 16 if architecture == "sm_90a" else 0)
-    assert text.count("mma.sync") == (0 if architecture == "sm_90a" else k // 16 * n // 8)
+    by_warps = architecture == "sm_80" or dtype is float64
+    steps = k // 8 if dtype is float64 else k * device.sizeof(dtype) // 32
+    assert text.count("wgmma.mma_async") == (0 if by_warps else steps)
+    assert text.count("mma.sync") == (steps * n // 8 if by_warps else 0)
     if can_assemble(architecture):
         device.compile(kernel, *arrays, int32, target=architecture)
 
@@ -233,16 +247,18 @@ def storing(dtype):
     return kernel
 
 
-@pytest.mark.parametrize("dtype", [bfloat16, float16])
+@pytest.mark.parametrize("dtype", [bfloat16, float16, float32, int32])
 def test_store(warpgroups, architecture, dtype):
-    x = np.random.default_rng(4).standard_normal((64, COLUMNS)).astype(np.float32)
+    x = 100 * np.random.default_rng(4).standard_normal((64, COLUMNS)).astype(np.float32)
     x[0, :2] = 1 + 2**-9, 1 + 3 * 2**-9  # between two numbers of bfloat16: to even
     rounded = x.astype(device.numpy_dtype(dtype))
     arrays = x, np.zeros_like(rounded)
     kernel = storing(dtype)
     assert (warpgroups.run(kernel, *arrays, grid=1, block=128)[1] == rounded).all()
     text = device.compile(kernel, *arrays, target=architecture, output="ptx").code
-    assert text.count("stmatrix.sync") == (COLUMNS // 16 if architecture == "sm_90a" else 0)
+    by_matrices = architecture == "sm_90a" and rounded.itemsize == 2
+    assert text.count("stmatrix.sync") == (COLUMNS // 16 if by_matrices else 0)
+    assert text.count("st.shared.v2.b32") == (COLUMNS // 4 if rounded.itemsize == 4 else 0)
 
 
 @device.kernel(max_threads=128)
@@ -250,18 +266,28 @@ def store_part(x, out, row: int32, column: int32):
     tiles.store_to_array(elements(x), out, row, column)
 
 
-@pytest.mark.parametrize("dtype", [bfloat16, float16, float32])
+@device.kernel(max_threads=128)
+def load_part(x, out, row: int32, column: int32):
+    tiles.store_to_array(tiles.load_from_array(x, row, column, COLUMNS), out, 0, 0)
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, float16, float32, int32])
 @pytest.mark.parametrize(
     ("shape", "row", "column"), [((70, 40), 2, 4), ((40, 20), 0, 0), ((70, 40), 60, 38), ((8, 8), 8, 0)]
 )
-def test_store_to_array_stays_inside(warpgroups, dtype, shape, row, column):
-    x = np.random.default_rng(5).standard_normal((64, COLUMNS)).astype(np.float32)
+def test_parts_of_arrays_stay_inside(warpgroups, dtype, shape, row, column):
+    x = 100 * np.random.default_rng(5).standard_normal((64, COLUMNS)).astype(np.float32)
     right = np.full(shape, 7, device.numpy_dtype(dtype))
     part = right[row : row + 64, column : column + COLUMNS]
     part[:] = x[: part.shape[0], : part.shape[1]]
     out = warpgroups.array(np.full_like(right, 7))
     warpgroups.launch(store_part, warpgroups.array(x), out, row, column, grid=1, block=128)
     assert (warpgroups.numpy(out) == right).all()
+    loaded = warpgroups.array(np.full_like(x, 7))
+    warpgroups.launch(load_part, out, loaded, row, column, grid=1, block=128)
+    padded = np.zeros_like(x)
+    padded[: part.shape[0], : part.shape[1]] = part
+    assert (warpgroups.numpy(loaded) == padded).all()
 
 
 # Schedules
