@@ -74,6 +74,7 @@ __all__ = [
     "store",
     "store_to_array",
     "wait",
+    "warp_mma",
     "warpgroup",
     "zeros",
 ]
@@ -237,7 +238,7 @@ def mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
         return _mma_of_float64(acc, a, b, accumulate)
     if target(provides(sm90a)):
         return wgmma(acc, a, b, accumulate)
-    return _mma_of_warps(acc, a, b, accumulate)
+    return warp_mma(acc, a, b, accumulate)
 
 
 def wait(pending: int, *accs: Any) -> Any:
@@ -247,8 +248,12 @@ def wait(pending: int, *accs: Any) -> Any:
     return accs[0] if len(accs) == 1 else accs
 
 
-def _mma_of_warps(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
-    """`mma` by `mma_sync`: each warp multiplies its 16 rows of `a` by all of `b`, 32 bytes of the depth at a time."""
+def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
+    """acc += a @ b.T by `mma_sync`, on all architectures: each warp multiplies its 16 rows of `a` by all of `b`.
+
+    The parameters are those of `mma`. Warps whose `a` is in registers may call it for tiles of their own, at different times.
+    The result needs no `wait`.
+    """
     n, depth = b.shape
     step, number = 32 // sizeof(b.dtype), int32 if b.dtype in (int8, uint8) else float32
     kind = "tf32" if b.dtype is float32 else b.dtype
