@@ -101,7 +101,9 @@ def _device(work: Work) -> Module:
 
         module = inlining.inline_ours(module)
     if typed.main.prototype is not None and job.target.machine != "cpu":
-        module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
+        from cuda_device.device import cpp_calls
+
+        module.functions.insert(0, cpp_calls.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
 

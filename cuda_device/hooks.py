@@ -61,8 +61,9 @@ LIBRARIES = {
     "plugins": "tiles",
     "plugins.numba": "compat device_functions xoroshiro",
     "plugins.tensor_cores": (
-        "async_copies box_copies bulk_copies dependent_launches elections emulated_products fragments matrix_moves "
-        "mbarriers named_barriers packed_elements reductions registers swizzling tma warp_matrices warpgroup_matrices"
+        "async_copies box_copies bulk_copies elections emulated_products fragments matrix_moves mbarriers named_barriers "
+        "packed_elements reductions registers single_instructions swizzling tensor_memory tensor_moves tensor_products "
+        "tma warp_matrices warpgroup_matrices"
     ),
 }
 """Modules, by their packages, whose functions are compiled like those of `library`: messages show where the user called them."""
@@ -100,6 +101,12 @@ NAMES = {
     "plugins.tensor_cores.registers": "set_max_registers",
     "plugins.tensor_cores.swizzling": "rows swizzled",
     "plugins.tensor_cores.tensor_maps": "TensorMap TensorMapType",
+    "plugins.tensor_cores.tensor_memory": (
+        "TensorMemory tcgen05_alloc tcgen05_dealloc tcgen05_fence_after_sync tcgen05_fence_before_sync "
+        "tcgen05_relinquish_permit"
+    ),
+    "plugins.tensor_cores.tensor_moves": "tcgen05_ld tcgen05_st tcgen05_wait_ld tcgen05_wait_st",
+    "plugins.tensor_cores.tensor_products": "tcgen05_commit tcgen05_cp tcgen05_mma",
     "plugins.tensor_cores.tma": "tma_load tma_prefetch tma_reduce tma_store",
     "plugins.tensor_cores.warp_matrices": "mma_sync",
     "plugins.tensor_cores.warpgroup_matrices": "wgmma wgmma_wait",

@@ -15,6 +15,7 @@ import itertools
 import linecache
 import math
 import random
+import sys
 import textwrap
 import time
 from collections.abc import Iterable
@@ -134,3 +135,22 @@ def refusal(function: Any, *arguments: Any) -> device.CompileError:
     with pytest.raises(device.CompileError) as caught:
         device.compile(function, *arguments, output="ir")
     return caught.value
+
+
+def counted(run):
+    """How many functions `run` calls, ours and Python's, and how many lines it runs; and its result."""
+    count, tracer = 0, sys.gettrace()
+
+    def record(frame, event, _):
+        nonlocal count
+        count += event in ("call", "c_call", "line")
+        return record
+
+    sys.setprofile(record)
+    sys.settrace(record)
+    try:
+        result = run()
+    finally:
+        sys.settrace(tracer)
+        sys.setprofile(None)
+    return count, result

@@ -404,7 +404,7 @@ class RaceDetector:
             return ""
         name, _, index = race.where.removesuffix("]").rpartition("[")
         element = (
-            f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
+            f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if name else "atomic_ref(array, index)"
         )
         line = _line(race.first)
         reads = any(
@@ -519,12 +519,15 @@ def copy_remedy(race: Race) -> str:
     copies = [access for access in (race.first, race.second) if access.stamp.copy is not None]
     if not copies:
         return ""
-    access = copies[0]
-    wait = _WAITS.get(access.kind, _BARRIER_WAIT)
-    if access.kind == "bulk" and race.is_in_shared_memory:
-        wait = _BARRIER_WAIT if access.writes else "bulk_commit() and bulk_wait(read=True)"
+    access, wait = copies[0], _wait_for(copies[0], race)
     if len(copies) > 1:
-        return f"wait for the first {access.what} before the second {copies[1].what} starts: {wait}"
+        other = copies[1]
+        if access.what == other.what:
+            return f"wait for the first {access.what} before the second {other.what} starts: {wait}"
+        return (
+            f"wait for the {access.what} before the {other.what} starts: {wait}; "
+            f"or for the {other.what} before the {access.what} starts: {_wait_for(other, race)}"
+        )
     if race.first.stamp.thread == race.second.stamp.thread:
         return f"wait for the {access.what} before the access: {wait}"
     who = (
@@ -532,6 +535,13 @@ def copy_remedy(race: Race) -> str:
     )
     first = f"if the access is to come first, put a barrier before the {access.what}"
     return f"wait for the {access.what} before the access: {wait}{who}; {first}"
+
+
+def _wait_for(copy: MemoryAccess, race: Race) -> str:
+    """How a program waits for a copy whose access is one of a race's."""
+    if copy.kind == "bulk" and race.is_in_shared_memory:
+        return _BARRIER_WAIT if copy.writes else "bulk_commit() and bulk_wait(read=True)"
+    return _WAITS.get(copy.kind, _BARRIER_WAIT)
 
 
 def _remedy(race: Race, points: Iterable[TracePoint]) -> str:

@@ -73,8 +73,9 @@ class LaneSlot:
 class Regions:
     """The regions of a kernel: all `slots`, those `live` at each wait, and the local arrays that are `kept` in the frame.
 
-    With `in_loops`, each region is a loop over lanes. If the kernel is `together`, these are all threads of a block, and the
-    frame is that of the block; otherwise they are those of a warp.
+    With `in_loops`, each region is a loop over lanes, which copies the live values to memory of its own and back, where LLVM
+    turns them into registers. Otherwise the values stay in the frame, and `live` is empty. If the kernel is `together`, the lanes
+    are all threads of a block, and the frame is that of the block; otherwise they are those of a warp.
     """
 
     slots: list[LaneSlot]
@@ -147,6 +148,8 @@ class Regions:
 
     def reserve_local(self, name: str, size: int, align: int, value: Value) -> str:
         """Reserves the memory of a local array if it is kept in the frame; notes the names of memory for slots."""
+        if value in self.slot_numbers and not self.in_loops:
+            return self._element(name, self.slots[self.slot_numbers[value]])
         if value in self.slot_numbers:
             self.names[self.slot_numbers[value]] = name
         return self.reserve(name, size, align) if value in self.kept else ""
@@ -226,7 +229,7 @@ def split(module: Module, debug: bool = False, may_be_together: bool = True) -> 
     escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
     regions = Regions(
         slots,
-        live=[sorted(slot_numbers[v] for v in live[op] if v in slot_numbers) for op in waiting],
+        live=[sorted(slot_numbers[v] for v in live[op] if v in slot_numbers and in_loops) for op in waiting],
         kept=arrays if escapes else arrays & crossing,
         slot_numbers={value: index for index, value in enumerate(spilling.memory)},
         bytes=end,
@@ -250,6 +253,7 @@ def _divided(
     count, waits = len(module.main.ops()), sum(waits_at(op) for op in module.main.ops())
     if not module.main.kernel or (debug and not waits):
         return None
+    may_be_together = may_be_together and (1 + waits) * count <= 4 * LARGEST
     for divides in (True, False) if may_be_together else ():
         function = uniform.copied(module.main)
         headers = early_checks.divide(function) if divides else set()

@@ -32,12 +32,13 @@ def rewrite(function: Function) -> set[Block]:
     """Rewrites the loops of a kernel whose threads run together; returns their headers."""
     headers, loops = set[Block](), natural_loops(reverse_postorder(function.blocks[0]))
     flow, uniform = analysed(function)
+    values = Definitions(function)
     for loop in loops if runs_together(function, flow, uniform) else []:
-        values = Definitions(function)
         counter = _counter(loop, values, uniform)
         if counter is not None:
             _align(function, loop, counter, values)
             headers.add(loop.header)
+            values = Definitions(function)
     return headers
 
 

@@ -196,6 +196,9 @@ def _described(desc: object) -> TargetDescription:
     return desc
 
 
+_OR_LATER = {"": " or later", "a": "", "f": " or later in its family"}
+
+
 def needing(least: SMSelector, otherwise: str, row: Intrinsic) -> Intrinsic:
     """The row, with an error on targets older than `least`; `otherwise` is an alternative for the help."""
 
@@ -204,7 +207,7 @@ def needing(least: SMSelector, otherwise: str, row: Intrinsic) -> Intrinsic:
         selector = machine.value
         assert selector is None or isinstance(selector, SMSelector)
         if selector is None or not selector.provides(least):
-            needed = least.name if least.variant == "a" else f"{least.name} or later"
+            needed = f"{least.name}{_OR_LATER[least.variant]}"
             raise CompileError(
                 f"{row.name} needs {needed}, and this is compiled for {selector.name if selector else 'the host'}",
                 help=f"test target(provides({least})) first" + (otherwise and f", and {otherwise}"),

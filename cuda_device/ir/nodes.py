@@ -111,7 +111,7 @@ class Function:
     prototype: Prototype | None = None
     """How C++ will see a typed function."""
     in_place: bool = False
-    """Whether its operations replace its calls if it does not branch: a step of a generator, or a comprehension."""
+    """Whether its blocks may replace its calls: a step of a generator, or a comprehension."""
     family: str = ""
     """Common to specialisations that differ only in constants: they share their shared arrays."""
     falling: set[Value] = field(default_factory=set)

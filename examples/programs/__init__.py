@@ -1,7 +1,8 @@
 """Whole programs, one a file: kernels, the host code that drives them, and the same with NumPy or SciPy.
 
 Each module has `run(stream, *inputs)`, `expect(*inputs)`, `cases(random)`, which yields inputs, and `TOLERANCE`. A result is an
-array or a tuple of them. `python examples/programs [name …] [--cpu]` runs the cases and compares.
+array or a tuple of them. `CAPABILITY` is the least compute capability of a GPU that runs the program, if recent ones alone do.
+`python examples/programs [name …] [--cpu]` runs the cases and compares.
 """
 
 from __future__ import annotations

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import sys
 import textwrap
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
 from conftest import thinned
-from ir_helpers import define, underlying
+from ir_helpers import counted, define, underlying
 
 import cuda_device as device
 from cuda_device.bytecode.to_ir import read
@@ -123,21 +121,7 @@ def work(source: str, checked: bool) -> tuple[int, int]:
 
 def traced(kernel: Any, *types: Any, checked: bool = False) -> tuple[int, str]:
     """The calls and lines until there is LLVM IR, and the LLVM IR."""
-    count, tracer = 0, sys.gettrace()
-
-    def record(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        count += event in ("call", "c_call", "line")
-        return record
-
-    sys.setprofile(record)
-    sys.settrace(record)
-    try:
-        text = device.compile(kernel, *types, output="llvm", checked=checked).code
-    finally:
-        sys.settrace(tracer)
-        sys.setprofile(None)
-    return count, text
+    return counted(lambda: device.compile(kernel, *types, output="llvm", checked=checked).code)
 
 
 @pytest.mark.parametrize("name, checked", thinned(FAMILIES, [False, True], one_in=2))
@@ -158,6 +142,10 @@ TUPLES = {
     "comprehension of zip": "s = [a + b for a, b in zip(t, t)]\nx[0] = s[3]",
     "generator of zip": "s = tuple(a + b for a, b in zip(t, t))\nx[0] = s[3]",
     "generator in a loop": "for _ in range(k):\n    t = tuple(a + b for a, b in zip(t, t))\nx[0] = t[3]",
+    "branches in a generator": "s = tuple(pick(a, k) if a < k else a for a in t)\nx[0] = s[3]",
+    "branches in a comprehension": "s = tuple([pick(a, k) if a < k else a for a in t])\nx[0] = s[3]",
+    "shuffles in a generator": "s = tuple(device.shfl_xor_sync(k, a, 1) for a in t)\nx[0] = s[3]",
+    "sum of branches": "x[0] = sum(pick(a, k) if a < k else a for a in t)",
     "loop over a generator": "for v in (a * a for a in t):\n    x[0] += v",
     "sum of a generator": "x[0] = sum(a * a for a in t)",
     "run-time index": "x[0] = t[k]",
@@ -168,7 +156,8 @@ TUPLES = {
 @pytest.mark.parametrize("name", TUPLES)
 def test_loops_over_a_tuple_are_linear_in_its_length(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
-    kernel = define("@device.kernel\ndef k(x, k, t):\n" + textwrap.indent(TUPLES[name], "    "))
+    pick = "def pick(v, k):\n    return v * 2 if v < k + 5 else v + 1\n"
+    kernel = define(pick + "@device.kernel\ndef k(x, k, t):\n" + textwrap.indent(TUPLES[name], "    "))
 
     def work_for(count: int) -> tuple[int, int]:
         steps, text = traced(kernel, FLOATS, device.int32, tuple[(device.float32,) * count])

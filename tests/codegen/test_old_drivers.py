@@ -238,7 +238,7 @@ def refusal(text, release, architecture, folder):
     return subprocess.run(command, capture_output=True, text=True).stderr
 
 
-SINCE = {"cluster_histogram": 90, "gemm_warps": 80}
+SINCE = {"cluster_histogram": 90, "gemm_warps": 80} | dict.fromkeys(("attention", "multicast", "persistent"), 90)
 """The first architectures of programs, times ten."""
 PAIRS = [
     pytest.param(release, architecture, marks=long(n + m, 3))

@@ -104,7 +104,8 @@ def run(program, cases):
 
 
 # Without the barrier of a cluster, the shared memory of a block is freed before others have read it.
-NAMES = [pytest.param(name, marks=long(n)) for n, name in enumerate(programs.NAMES) if name != "cluster_histogram"]
+CLUSTERS = "cluster_histogram", "multicast"
+NAMES = [pytest.param(name, marks=long(n)) for n, name in enumerate(programs.NAMES) if name not in CLUSTERS]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import thinned
-from ir_helpers import programs_in
+from ir_helpers import counted, define, programs_in, stage
 from numpy import float32, int32
 
 import cuda_device as device
@@ -207,3 +207,24 @@ def test_a_kernel_may_call_what_the_loops_of_regions_call(afresh):
     device.launch(kernel, x, grid=1, block=32, stream=device.cpu_stream())
     assert x.tolist() == [(i & -i).bit_length() + min(i, 5) for i in range(32)]
     assert afresh[0][1] is not None
+
+
+def test_the_work_for_a_large_kernel_grows_with_it(monkeypatch):
+    """Loops that wait, with results that are live across all that follow."""
+    monkeypatch.setattr(regions, "LARGEST", 50)
+    monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
+
+    def work_for(count):
+        loops = [
+            f"    v{i} = x[{i}]\n    for j in range(n):\n        v{i} += device.shfl_sync(-1, x[j], {i})\n"
+            for i in range(count)
+        ]
+        sums = [f"    x[{i}] = v{i}\n" for i in range(count)]
+        kernel = define("@device.kernel(checked=False)\ndef k(x, n):\n" + "".join(loops + sums))
+        steps, llvm = counted(lambda: stage("llvm", kernel, np.zeros(32, float32), 3, on_cpu=True))
+        return steps, len(llvm.text)
+
+    work_for(2)
+    (steps, size), (more_steps, more_size) = work_for(8), work_for(32)
+    assert more_steps <= 4.6 * steps
+    assert more_size <= 4.6 * size

@@ -32,7 +32,7 @@ CHAPTERS = {
     "Memory": r"cache_(load|store)|cluster_shared|local_array|shared_array|dynamic_shared_array",
     "Atomics": r"Atomic\w*|atomic_ref|threadfence",
     "Thread block synchronisation": r"syncthreads\w*|(grid|cluster)_sync",
-    "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|\w+_sync",
+    "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|(?!tcgen05)\w+_sync",
     "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma|rsqrt",
     "Random numbers": r"(?i)philox\w*",
     "Time": r"clock64|globaltimer|nanosleep",

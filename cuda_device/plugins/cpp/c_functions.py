@@ -3,7 +3,7 @@
     define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        by the calling convention of C
     @norm.by_address = alias …      void(ptr %record, ptr %a0, ptr %a1, ptr %result), for Python
 
-The first function writes its arguments to memory and calls the second, which is that of `lower.wrapper_for_cpp`. A failed
+The first function writes its arguments to memory and calls the second, which is that of `cpp_calls.wrapper_for_cpp`. A failed
 assertion is written to a record. The first function then traps; the second leaves the error to its caller.
 
 Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.

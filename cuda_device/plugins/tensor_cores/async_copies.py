@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32
-from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
-from cuda_device.plugins.tensor_cores.mbarriers import MBarrier
+from cuda_device.extend import Known, aligned, copies, layout, model, specialised
+from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, tile_of
 
 KIND = "cp_async"
@@ -112,9 +113,9 @@ def _copier(tile: Tile | None, size: int) -> Callable[..., Any]:
     words = tuple(range(size // 4))
 
     def copy(dst: Any, i: Any, src: Any, j: Any, valid: Any) -> None:
-        source = src.pointer(*_tuple(j)) if valid else src.pointer()
+        source = src.pointer(*as_tuple(j)) if valid else src.pointer()
         array = array_of(dst) if tile else aligned(dst, size)
-        ptx(template, array, uint32(offset(dst, _tuple(i))), source, uint32(size if valid else 0), host=on_cpu)
+        ptx(template, array, uint32(offset(dst, as_tuple(i))), source, uint32(size if valid else 0), host=on_cpu)
 
     def on_cpu(array: Any, position: Any, source: Any, nbytes: Any) -> None:
         target, elements, first = array.pointer().cast(uint32), source.cast(uint32), position // 4
@@ -124,10 +125,6 @@ def _copier(tile: Tile | None, size: int) -> Callable[..., Any]:
         copies.end_copy()
 
     return copy
-
-
-def _tuple(index: Any) -> Any:
-    return index if isinstance(index, tuple) else (index,)
 
 
 def _offset(array: Any, index: Any) -> Any:
@@ -150,46 +147,12 @@ def _offset_in(tile: Tile) -> Callable[[Any, Any], Any]:
 # Waiting
 
 
-@specialised(cp_async_commit, since=sm80)
-def _() -> Callable[..., Any]:
-    return _commit
-
-
-def _commit() -> None:
-    ptx("cp.async.commit_group;", host=_commit_on_cpu)
-
-
-def _commit_on_cpu() -> None:
-    copies.commit_copies(KIND)
-
-
-@specialised(cp_async_wait, since=sm80)
-def _(pending: Known) -> Callable[..., Any]:
-    count = constant_of(pending, "pending")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise CompileError(f"pending={count!r} is not a number of groups", help="write cp_async_wait() to wait for all")
-    return _waiter(count)
-
-
-@functools.cache
-def _waiter(pending: int) -> Callable[..., Any]:
-    def wait(_: Any) -> None:
-        ptx(f"cp.async.wait_group {pending};", host=on_cpu)
-
-    def on_cpu() -> None:
-        copies.await_copies(KIND, pending)
-
-    return wait
+groups(cp_async_commit, cp_async_wait, "cp.async", KIND, sm80)
 
 
 @specialised(cp_async_arrive, since=sm80)
 def _(bar: Known) -> Callable[..., Any]:
-    is_barrier = isinstance(bar.type, model.Ref) and getattr(bar.type.pointee, "host", None) is MBarrier
-    if not is_barrier or bar.type.space is not model.Space.SHARED:  # type: ignore[union-attr]
-        raise CompileError(
-            f"cp_async_arrive takes an MBarrier in the shared memory of the block, not {bar}",
-            help="make it with shared_array(n, MBarrier), and give bars[i]",
-        )
+    check_barrier(bar, "cp_async_arrive")
     return _arrive
 
 

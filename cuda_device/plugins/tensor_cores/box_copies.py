@@ -13,8 +13,9 @@ from typing import Any
 
 from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
 from cuda_device.extend import copies, layout, model
-from cuda_device.plugins.tensor_cores.bulk_copies import KIND, UNIT, combiner
-from cuda_device.plugins.tensor_cores.mbarriers import complete_bytes
+from cuda_device.plugins.tensor_cores.bulk_copies import KIND, combiner
+from cuda_device.plugins.tensor_cores.mbarriers import UNIT, complete_bytes
+from cuda_device.plugins.tensor_cores.packed_elements import tf32_bits
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 _WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
@@ -22,8 +23,6 @@ _WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 _NANS = {
     model.FLOAT16: 0x7FFF, model.BFLOAT16: 0x7FFF, model.FLOAT32: 0x7FFFFFFF, model.FLOAT64: 0x7FFF_FFFF_FFFF_FFFF,
 }  # fmt: skip
-_EXPONENT, _HALF, _KEPT = 0x7F800000, 0x1000, 0xFFFFE000
-"""Of a float32: its exponent; half a unit in the last place of tf32, and the bits of tf32."""
 
 
 @functools.cache
@@ -58,23 +57,12 @@ def _rows(boxes: Boxes) -> int:
     return math.prod(boxes.box[:-1])
 
 
-def _as_tf32(bits: Any) -> Any:
-    """The bits of a float32, rounded to the nearest tf32, away from zero if there are two."""
-    return bits if bits & _EXPONENT == _EXPONENT else (bits + _HALF) & _KEPT
-
-
-def _as_is(bits: Any) -> Any:
-    return bits
-
-
 @functools.cache
 def _reader(boxes: Boxes) -> Callable[..., Any]:
     """Returns the device function that copies a box to the memory of a tile."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
     word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
-    blank, form = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), _as_tf32 if is_tf32 else _as_is
-
-    unit = boxes.unit
+    blank, unit = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), boxes.unit
 
     def read(tile: Any, map: Any, place: Any) -> None:
         _check_place(place, unit)
@@ -86,8 +74,8 @@ def _reader(boxes: Boxes) -> Callable[..., Any]:
                 _copy_to_tile(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
             else:
                 for j in range(width):
-                    i = first + j
-                    memory[i ^ (i >> 3 & mask)] = form(source[j]) if low <= j and j < high else blank
+                    i, bits = first + j, source[j] if low <= j and j < high else blank
+                    memory[i ^ (i >> 3 & mask)] = tf32_bits(bits) if is_tf32 else bits
 
     return read
 
@@ -161,49 +149,29 @@ def caster(boxes: Boxes) -> Callable[..., Any]:
 
 
 @functools.cache
-def storer(boxes: Boxes) -> Callable[..., Any]:
-    """Returns the device function for a store."""
+def storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
+    """Returns the device function for a store, or for a reduction by an operation."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
-    word, mask, chunks_of_row = _WORDS[size], _mask(boxes), width * size // UNIT
-
-    unit = boxes.unit
+    mask, chunks_of_row, unit, stores = _mask(boxes), width * size // UNIT, boxes.unit, not op
+    word, combine = _WORDS[size], None if stores else combiner(op, boxes.element)
 
     def store(map: Any, tile: Any, *place: Any) -> None:
         _check_stored_place(place, unit)
-        array, memory = map._data.cast(word), tile.pointer().cast(word)
+        array, memory = (map._data.cast(word), tile.pointer().cast(word)) if stores else (map._data, tile.pointer())
         copies.begin_copy(KIND, proxy=True)
         for row in range(count):
             start, low, high = row_of(map, place, row)
             target, first = array + start, row * width
-            if high - low == width and _are_aligned(target, memory):
+            if stores and high - low == width and _are_aligned(target, memory):
                 _copy_from_tile(target, memory, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
             else:
                 for j in range(low, high):
                     i = first + j
-                    target[j] = memory[i ^ (i >> 3 & mask)]
+                    element = memory[i ^ (i >> 3 & mask)]
+                    if stores:
+                        target[j] = element
+                    elif combine is not None:
+                        combine(target, j, element)
         copies.end_copy()
 
     return store
-
-
-@functools.cache
-def reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
-    """Returns the device function for a reduction."""
-    row_of, count, width, mask = _row_of(boxes), _rows(boxes), boxes.box[-1], _mask(boxes)
-    combine = combiner(op, boxes.element)
-
-    unit = boxes.unit
-
-    def reduce(map: Any, tile: Any, *place: Any) -> None:
-        _check_stored_place(place, unit)
-        memory = tile.pointer()
-        copies.begin_copy(KIND, proxy=True)
-        for row in range(count):
-            start, low, high = row_of(map, place, row)
-            target, first = map._data + start, row * width
-            for j in range(low, high):
-                i = first + j
-                combine(target, j, memory[i ^ (i >> 3 & mask)])
-        copies.end_copy()
-
-    return reduce

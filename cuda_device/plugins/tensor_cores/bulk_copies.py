@@ -35,10 +35,9 @@ from cuda_device import (
     uint64,
 )
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
-from cuda_device.plugins.tensor_cores.mbarriers import MBarrier, complete_bytes
+from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
+from cuda_device.plugins.tensor_cores.single_instructions import groups
 
-UNIT = 16
-"""Copies have multiples of 16 bytes, at addresses that are multiples of 16."""
 KIND = "bulk"
 """The name of these copies for the race detector."""
 
@@ -91,20 +90,6 @@ def bulk_wait(pending: int = 0, read: bool = False) -> None:
 
 
 # Arguments
-
-
-def check_barrier(bar: Known, entity: str) -> None:
-    """Refuses what is no barrier in the shared memory of the block."""
-    type = bar.type
-    if not isinstance(type, model.Ref) or getattr(type.pointee, "host", None) is not MBarrier:
-        raise CompileError(
-            f"{entity} completes its bytes on an MBarrier, not {bar}", help="give a barrier, as in bars[i]"
-        )
-    if type.space is not model.Space.SHARED:
-        raise CompileError(
-            f"{entity} needs a barrier in the shared memory of the block, not {bar}",
-            help="make it with shared_array(n, MBarrier)",
-        )
 
 
 def check_reduction(op: Known, element: Any) -> str:
@@ -185,7 +170,6 @@ _LOAD, _LOAD_NEWER = (
     for space in ("cluster", "cta")
 )
 """Before sm_100, PTX that old drivers read. On sm_120, only the newer form is one instruction."""
-_STORE = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;"
 
 
 def _load(dst: Any, src: Any, bar: Any) -> None:
@@ -198,28 +182,29 @@ def _load(dst: Any, src: Any, bar: Any) -> None:
 @specialised(bulk_store, since=sm90)
 def _(dst: Known, src: Known) -> Callable[..., Any]:
     _check_arrays("bulk_store", dst, src)
-    return _store
+    return _storer("cp.async.bulk.global.shared::cta.bulk_group", _store_on_cpu)
 
 
-def _store(dst: Any, src: Any) -> None:
-    ptx(_STORE, dst, aligned(src, UNIT), uint32(src.nbytes), host=_store_on_cpu)
+@functools.cache
+def _storer(instruction: str, on_cpu: Callable[..., None]) -> Callable[..., Any]:
+    def store(dst: Any, src: Any, *_: Any) -> None:
+        ptx(f"{instruction} [$0], [$1], $2;", dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
+
+    return store
 
 
 @specialised(bulk_reduce, since=sm90)
 def _(dst: Known, src: Known, op: Known) -> Callable[..., Any]:
     element = _check_arrays("bulk_reduce", dst, src).dtype
-    return _reducer(check_reduction(op, element), constant_of(op, "op"), element)
+    instruction = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{check_reduction(op, element)}"
+    return _storer(instruction, _reducer_on_cpu(str(constant_of(op, "op")), element))
 
 
 @functools.cache
-def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
-    template = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{in_ptx} [$0], [$1], $2;"
+def _reducer_on_cpu(op: str, element: Any) -> Callable[..., None]:
     combine = combiner(op, element)
 
-    def reduce(dst: Any, src: Any, _: Any) -> None:
-        ptx(template, dst, aligned(src, UNIT), uint32(src.nbytes), host=on_cpu)
-
-    def on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
+    def reduce(dst: Any, src: Any, nbytes: Any) -> None:
         _check_memory(dst, src, nbytes)
         copies.begin_copy(KIND, proxy=True)
         target, source = dst.pointer(), src.pointer()
@@ -230,32 +215,7 @@ def _reducer(in_ptx: str, op: str, element: Any) -> Callable[..., Any]:
     return reduce
 
 
-@specialised(bulk_commit, since=sm90)
-def _() -> Callable[..., Any]:
-    return _commit
-
-
-def _commit() -> None:
-    ptx("cp.async.bulk.commit_group;", host=_commit_on_cpu)
-
-
-@specialised(bulk_wait, since=sm90)
-def _(pending: Known, read: Known) -> Callable[..., Any]:
-    count, only_read = constant_of(pending, "pending"), constant_of(read, "read")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise CompileError(f"pending={count!r} is not a number of groups", help="write bulk_wait() to wait for all")
-    return _waiter(count, bool(only_read))
-
-
-@functools.cache
-def _waiter(pending: int, read: bool) -> Callable[..., Any]:
-    def wait(_: Any, __: Any) -> None:
-        ptx(f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", host=on_cpu)
-
-    def on_cpu() -> None:
-        copies.await_copies(KIND, pending, read)
-
-    return wait
+groups(bulk_commit, bulk_wait, "cp.async.bulk", KIND, sm90)
 
 
 # The same on CPU streams: the copy is made at once
@@ -274,10 +234,6 @@ def _store_on_cpu(dst: Any, src: Any, nbytes: Any) -> None:
     copies.begin_copy(KIND, proxy=True)
     _copy(dst, src, nbytes)
     copies.end_copy()
-
-
-def _commit_on_cpu() -> None:
-    copies.commit_copies(KIND)
 
 
 def _check_memory(far: Any, near: Any, nbytes: Any) -> None:

@@ -11,11 +11,8 @@ On CPU streams, a launch has ended before the next one starts, so both do nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from cuda_device import DeviceOnlyError, ptx, sm90
-from cuda_device.extend import specialised
+from cuda_device import DeviceOnlyError, sm90
+from cuda_device.plugins.tensor_cores.single_instructions import single
 
 
 def launch_dependents() -> None:
@@ -38,23 +35,6 @@ def wait_dependencies() -> None:
     raise DeviceOnlyError.of("wait_dependencies")
 
 
-@specialised(launch_dependents, since=sm90)
-def _() -> Callable[[], Any]:
-    return _launch
-
-
-@specialised(wait_dependencies, since=sm90)
-def _() -> Callable[[], Any]:
-    return _wait
-
-
-def _launch() -> None:
-    ptx("griddepcontrol.launch_dependents;", host=_nothing)
-
-
-def _wait() -> None:
-    ptx("griddepcontrol.wait;", host=_nothing)
-
-
-def _nothing() -> None:
-    """The launches of a CPU stream run one after the other."""
+# The launches of a CPU stream run one after the other.
+single(launch_dependents, "griddepcontrol.launch_dependents;", sm90)
+single(wait_dependencies, "griddepcontrol.wait;", sm90)

@@ -8,17 +8,16 @@ from typing import Any
 
 from cuda_device import (
     atomic_ref,
-    block_dim,
     float16,
     float32,
     int32,
     lane_id,
     local_array,
     shfl_sync,
-    thread_idx,
     uint32,
 )
 from cuda_device.extend import await_change, block_words, copies, dataclass, layout, model
+from cuda_device.plugins.tensor_cores.fragments import linear_thread
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
@@ -141,14 +140,9 @@ def _panels(tile: Tile | None) -> Callable[[Any], Any]:
     return lambda array: tuple(array.pointer(p, 0, 0).array(count) for p in numbers)
 
 
-def _linear() -> Any:
-    """The number of the thread in its block."""
-    return thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)
-
-
 def _thread() -> Any:
     """The number of the thread in its warpgroup."""
-    return _linear() % 128
+    return linear_thread() % 128
 
 
 def _warp_row() -> Any:
@@ -175,11 +169,7 @@ def _operand(element: Any) -> Callable[[Any], Any]:
 
 def _as_tf32(x: Any) -> Any:
     """A float32 without the bits that the hardware does not read."""
-    word = local_array(1, float32)
-    word[0] = x
-    bits = word.view(uint32)
-    bits[0] &= uint32(0xFFFFE000)
-    return word[0]
+    return (x.view(uint32) & uint32(0xFFFFE000)).view(float32)
 
 
 def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
@@ -214,7 +204,7 @@ def meet() -> None:
 
     A word of the block for each warpgroup counts the warps. Like the instructions, it orders no other accesses.
     """
-    word, before = atomic_ref(block_words(), _FIRST_WORD + _linear() // 128), uint32(0)
+    word, before = atomic_ref(block_words(), _FIRST_WORD + linear_thread() // 128), uint32(0)
     if lane_id == 0:
         before = word.add(uint32(1), "relaxed", "device")
     before = shfl_sync(_ALL, before, 0)

@@ -33,7 +33,9 @@ from cuda_device import (
 from cuda_device.extend import Known, constant_of, dataclass, model, specialised, type_argument
 
 TF32 = "tf32"
-NAMES = {
+Element = model.Number | str
+"""A number type, or `TF32`."""
+NAMES: dict[Element, str] = {
     model.FLOAT16: "f16",
     model.BFLOAT16: "bf16",
     TF32: TF32,
@@ -44,8 +46,6 @@ NAMES = {
     model.FLOAT8E5M2: "e5m2",
 }
 """What PTX calls the elements of A and B."""
-Element = model.Number | str
-"""A number type, or `TF32`."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,10 @@ def places(operand: str, width: int, of_warpgroup: bool) -> Callable[..., Any]:
 def _first_row(of_warpgroup: Any) -> Any:
     """The row of the first element of A and C that this lane holds."""
     if of_warpgroup:
-        thread = thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)
-        return int(thread) // 32 % 4 * 16 + lane_id // 4
+        return int(linear_thread()) // 32 % 4 * 16 + lane_id // 4
     return lane_id // 4
+
+
+def linear_thread() -> Any:
+    """The number of the thread in its block."""
+    return thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)

@@ -35,6 +35,7 @@ from cuda_device import (
     target,
 )
 from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import nothing, single
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -117,6 +118,17 @@ def fence_proxy_async() -> None:
 # Arguments
 
 
+def check_barrier(bar: Known, entity: str) -> None:
+    """Refuses what is no barrier in the shared memory of the block."""
+    type = bar.type
+    is_barrier = isinstance(type, model.Ref) and getattr(type.pointee, "host", None) is MBarrier
+    if not is_barrier or type.space is not model.Space.SHARED:  # type: ignore[union-attr]
+        raise CompileError(
+            f"{entity} takes an MBarrier in the shared memory of the block, not {bar}",
+            help="make it with shared_array(n, MBarrier), and give bars[i]",
+        )
+
+
 def _check(bar: Known, method: str) -> None:
     """Refuses barriers outside of shared memory."""
     if not isinstance(bar.type, model.Ref) or bar.type.space is not model.Space.SHARED:
@@ -133,7 +145,9 @@ def _check_integer(known: Known, name: str, low: int, high: int) -> None:
     """Refuses what is not an integer, and constants that are out of range."""
     is_bool = known.type == model.BOOL and (low, high) == (0, 1)
     if not isinstance(known.type, model.Number) or not (known.type.is_integer or is_bool):
-        raise CompileError(f"{name} must be an integer, not {known}", help="convert it, as in uint32(…)")
+        has_nbytes = name == "nbytes" and isinstance(known.type, (model.Array, model.Ref, model.Struct))
+        help = "write x.nbytes, which arrays, tiles and maps have" if has_nbytes else "convert it, as in uint32(…)"
+        raise CompileError(f"{name} must be an integer, not {known}", help=help)
     if known.constant and isinstance(known.value, int) and not low <= known.value <= high:
         raise CompileError(
             f"{name} must be from {low} to {high}, not {known.value}", help=f"give one from {low} to {high}"
@@ -238,7 +252,7 @@ _need_clusters.__qualname__ = "scope='cluster' or rank of MBarrier"
 
 @specialised(_need_clusters, since=sm90)
 def _() -> Callable[..., Any]:
-    return _nothing
+    return nothing
 
 
 def _expect(bar: Any, nbytes: Any) -> None:
@@ -280,30 +294,8 @@ def _wait_in_cluster(bar: Any, parity: Any, _: Any) -> None:
     ptx(_CLUSTER_LOOP, bar, uint32(parity), host=_wait_on_cpu)
 
 
-@specialised(fence_mbarrier_init, since=sm90)
-def _() -> Callable[..., Any]:
-    return _fence_init
-
-
-def _fence_init() -> None:
-    ptx("fence.mbarrier_init.release.cluster;", host=_nothing)
-
-
-@specialised(fence_proxy_async, since=sm90)
-def _() -> Callable[..., Any]:
-    return _fence_proxy
-
-
-def _fence_proxy() -> None:
-    ptx("fence.proxy.async.shared::cta;", host=_fence_proxy_on_cpu)
-
-
-def _fence_proxy_on_cpu() -> None:
-    copies.proxy_fence()
-
-
-def _nothing() -> None:
-    """On CPU streams, memory is accessed in order."""
+single(fence_mbarrier_init, "fence.mbarrier_init.release.cluster;", sm90)
+single(fence_proxy_async, "fence.proxy.async.shared::cta;", sm90, copies.proxy_fence)
 
 
 # Barriers on CPU streams. An operation adds to the fields of the word, and begins the next phase if that completes this one.
@@ -312,13 +304,13 @@ _FIELD = 15
 _COUNT, _COMPLETED, _EXPECTED, _PHASE = _FIELD, 2 * _FIELD, 44, 63
 """The lowest bits of the fields; that of the arrivals is 0."""
 _MOST_COUNT, _MOST_UNITS, _MOST_BYTES = (1 << _FIELD) - 1, (1 << 14) - 1, (1 << 18) - 1
-_UNIT = 16
-"""Copies complete multiples of 16 bytes."""
+UNIT = 16
+"""Copies have multiples of 16 bytes, at addresses that are multiples of 16."""
 
 
 _STATE = (
     f"an mbarrier in phase {{0:bits {_PHASE} 1}}: {{0:bits 0 {_FIELD}}} of {{0:bits {_COUNT} {_FIELD}}} arrived, "
-    f"{{0:bits {_COMPLETED} 14 {_UNIT}}} of {{0:bits {_EXPECTED} 18}} bytes"
+    f"{{0:bits {_COMPLETED} 14 {UNIT}}} of {{0:bits {_EXPECTED} 18}} bytes"
 )
 """What a report of a deadlock says of a barrier."""
 
@@ -328,11 +320,11 @@ def _init_on_cpu(bar: Any, count: Any) -> None:
         raise ValueError(
             f"a barrier on a CPU stream counts from 1 to 32767 arrivals, not {count}", "give it another count"
         )
-    bar.word.store(uint64(count) << _COUNT, "relaxed", "device")
+    bar.word.store(uint64(count) << _COUNT, "relaxed", "thread")  # a race with what no barrier orders behind it
 
 
 def _invalidate_on_cpu(bar: Any) -> None:
-    bar.word.store(uint64(0), "relaxed", "device")
+    bar.word.store(uint64(0), "relaxed", "thread")
 
 
 def _arrive_once_on_cpu(bar: Any) -> None:
@@ -357,7 +349,7 @@ def _arrive_and_expect_on_cpu(bar: Any, nbytes: Any) -> None:
 
 def complete_bytes(bar: Any, nbytes: Any) -> None:
     """Completes `nbytes`, a multiple of 16, on a barrier of a CPU stream: what a copy does when its bytes are there."""
-    _advance(bar.word, uint64(nbytes) // _UNIT << _COMPLETED)
+    _advance(bar.word, uint64(nbytes) // UNIT << _COMPLETED)
 
 
 def _arrivals(count: Any) -> Any:
@@ -382,7 +374,7 @@ def _advance(word: Any, step: Any) -> None:
     before = word.add(step, "release", "device")
     _check_step(before, step)
     after = before + step
-    if _arrived(after) == _count(after) and _expected(after) == _completed(after) * _UNIT:
+    if _arrived(after) == _count(after) and _expected(after) == _completed(after) * UNIT:
         # What is added meanwhile belongs to the next phase.
         word.add((uint64(1) << _PHASE) + (_count(after) << _COUNT) - (after & _WITHOUT_PHASE), "release", "device")
 

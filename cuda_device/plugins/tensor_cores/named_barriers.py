@@ -123,15 +123,15 @@ def _counted(word: Any, i: Any, threads: Any) -> Any:
     """Counts the arrival of a warp; returns the number of the phase."""
     if threads % _WARP != 0 or threads == 0 or threads > _MOST_THREADS:
         raise ValueError(f"threads must be a multiple of 32 from 32 to 1024, not {threads}", "count 32 for each warp")
-    now = word.load("relaxed", "device")
-    arrived, expected = (now & _MOST) + _WARP, now >> _FIELD & _MOST
-    if arrived > _WARP and expected != threads:
-        raise RuntimeError(
-            f"a warp arrives at a barrier of {threads} threads, at which others have arrived as one of {expected}",
-            "give all warps the same number of threads",
-        )
-    # The warps of a block run in turns, which end at waits.
-    header = now >> _PHASE << _PHASE | uint32(i) << _NUMBER
-    complete = arrived == threads
-    word.exch(header + (1 << _PHASE) if complete else header | threads << _FIELD | arrived, "release", "device")
-    return now >> _PHASE
+    while True:  # until no other warp has arrived meanwhile, as a schedule may have it
+        now = word.load("relaxed", "device")
+        arrived, expected = (now & _MOST) + _WARP, now >> _FIELD & _MOST
+        if arrived > _WARP and expected != threads:
+            raise RuntimeError(
+                f"a warp arrives at a barrier of {threads} threads, at which others have arrived as one of {expected}",
+                "give all warps the same number of threads",
+            )
+        header = now >> _PHASE << _PHASE | uint32(i) << _NUMBER
+        after = header + (1 << _PHASE) if arrived == threads else header | threads << _FIELD | arrived
+        if word.cas(now, after, "release", "device") == now:
+            return now >> _PHASE

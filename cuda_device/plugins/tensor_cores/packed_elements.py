@@ -245,5 +245,9 @@ def _to_tf32(x: Any) -> Any:
 
 
 def _rounded_to_tf32(x: Any) -> Any:
-    bits = x.view(uint32)
-    return (bits + uint32(0x1000)) & uint32(0xFFFFE000) if x == x else bits
+    return tf32_bits(x.view(uint32))
+
+
+def tf32_bits(bits: Any) -> Any:
+    """The bits of a float32, rounded to the nearest tf32, away from zero if there are two."""
+    return bits if bits & 0x7F800000 == 0x7F800000 else (bits + uint32(0x1000)) & uint32(0xFFFFE000)

@@ -22,6 +22,7 @@ from cuda_device import (
     uint64,
 )
 from cuda_device.extend import Known, layout, model, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple
 
 
 def red_add(array: Any, index: Any, value: Any) -> None:
@@ -87,7 +88,7 @@ def _adder(element: Any, in_global: bool) -> Callable[..., Any]:
 
     def add(array: Any, index: Any, value: Any) -> None:
         if target(provides(since)):
-            ptx(template, array.pointer(*_tuple(index)), term(array, value), host=at_pointer)
+            ptx(template, array.pointer(*as_tuple(index)), term(array, value), host=at_pointer)
         else:
             by_swaps(array, index, value)
 
@@ -102,10 +103,6 @@ def _term(element: Any) -> Callable[[Any, Any], Any]:
     return (lambda array, value: array.dtype(value)) if isinstance(element, model.Number) else (lambda _, value: value)
 
 
-def _tuple(index: Any) -> Any:
-    return index if isinstance(index, tuple) else (index,)
-
-
 def _add_number(array: Any, index: Any, value: Any) -> None:
     atomic_ref(array, index).add(value, "relaxed", "device")
 
@@ -115,7 +112,7 @@ def _adder_of_floats(template: str, in_global: bool) -> Callable[..., Any]:
     """The device function that adds vectors of float32."""
 
     def add(array: Any, index: Any, value: Any) -> None:
-        pointer = array.pointer(*_tuple(index))
+        pointer = array.pointer(*as_tuple(index))
         if in_global and target(provides(sm90)):
             ptx(template, pointer, *value, host=one_by_one)
         else:

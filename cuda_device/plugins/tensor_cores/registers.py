@@ -20,12 +20,11 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm90a
 from cuda_device.extend import Known, Options, constant_of, model, ops, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import nothing
 
-WARPGROUP, _WARP, _UNIT = 128, 32, 8
+WARPGROUP, _UNIT = 128, 8
 _LEAST, _MOST, _OF_A_BLOCK = 24, 256, 1 << 16
 
 
@@ -42,16 +41,12 @@ def set_max_registers(n: int) -> None:
     raise DeviceOnlyError.of("set_max_registers")
 
 
-def _nothing() -> None:
-    """What a request for registers does on CPU streams."""
-
-
 @functools.cache
 def _request(n: int, direction: str) -> Callable[[int], None]:
     text = f"setmaxnreg.{direction}.sync.aligned.u32 {n};"
 
     def request_registers(_: int) -> None:
-        ptx(text, host=_nothing)
+        ptx(text, host=nothing)
 
     _REQUESTED[request_registers] = n
     return request_registers
@@ -95,17 +90,19 @@ def _certain(program: _Program, warpgroups: Iterable[int]) -> dict[int, int]:
     return {first: min(counts) for first, counts in certain.items() if counts}
 
 
-# The branches of a warpgroup. The value of an expression is known if it depends on constants and on the position of the thread in
-# a block with one axis: it is then a number, or an array with a number for each of the 128 threads.
+# The branches of a warpgroup are those of its first thread, because all threads make the same requests. The value of an
+# expression is known if it depends on constants and on the position of the thread in a block with one axis.
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
     "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_DIVIDING, _SHIFTING, _MOST_SHIFT = ("//", "%"), ("<<", ">>"), 31
-_Numbers = Any
-"""A number, an array of 128, or None if they are not known."""
+_UNDEFINED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("//", "%"), lambda right: right == 0),
+    **dict.fromkeys(("<<", ">>"), lambda right: not 0 <= right <= 31),
+}
+"""The right operands for which the result is not known."""
 
 
 class _Program:
@@ -147,11 +144,11 @@ class _Call:
         program: _Program,
         first: int,
         function: Any,
-        arguments: Sequence[_Numbers] = (),
+        arguments: Sequence[int | None] = (),
         active: tuple[str, ...] = (),
     ) -> None:
         self.program, self.first, self.function = program, first, function
-        self.known = dict(zip(function.params, arguments, strict=False))
+        self.known: dict[Any, int | None] = dict(zip(function.params, arguments, strict=False))
         self.makers, self.arrives = program.define(function)
         self.active = (*active, function.name)
 
@@ -190,8 +187,8 @@ class _Call:
         edges = block.successors
         if block.terminator.code is ops.BRANCH:
             condition = self.value(block.terminator.operands[0])
-            if condition is not None and (np.all(condition) or not np.any(condition)):
-                edges = [edges[0 if np.all(condition) else 1]]
+            if condition is not None:
+                edges = [edges[0 if condition else 1]]
         return [edge.block for edge in edges]
 
     def _called(self, op: Any) -> _Call | None:
@@ -202,78 +199,64 @@ class _Call:
         arguments = [self.value(operand) for operand in op.operands]
         return _Call(self.program, self.first, self.program.functions[name], arguments, self.active)
 
-    def value(self, value: Any) -> _Numbers:
-        """What is known of a value."""
+    def value(self, value: Any) -> int | None:
+        """The value that the first thread has, if it is known."""
         if value not in self.known:
             self.known[value] = None  # while it is computed, for loops
-            self.known[value] = self._fitting(value, self._computed(value))
+            number, type = self._computed(value), value.type
+            is_integer = isinstance(type, model.Number) and type.is_integer
+            fits = type == model.BOOL or (is_integer and number is not None and type.low <= number <= type.high)
+            self.known[value] = number if fits else None
         return self.known[value]
 
-    @staticmethod
-    def _fitting(value: Any, numbers: _Numbers) -> _Numbers:
-        """The numbers, if they fit the type of the value."""
-        if numbers is None or value.type == model.BOOL:
-            return numbers
-        if not isinstance(value.type, model.Number) or not value.type.is_integer:
-            return None
-        fits = np.all((value.type.low <= np.asarray(numbers)) & (np.asarray(numbers) <= value.type.high))
-        return numbers if fits else None
-
-    def _computed(self, value: Any) -> _Numbers:
+    def _computed(self, value: Any) -> int | None:
         op = self.makers.get(value)
         if op is None:
-            arguments = [self.value(argument) for argument in self.arrives.get(value, ())]
-            return arguments[0] if _are_same(arguments) else None
+            return _same([self.value(argument) for argument in self.arrives.get(value, ())])
         if op.code is ops.CONST:
             number = op.attributes["value"]
             return number if isinstance(number, int) else None
         if op.code is ops.FIELD:
             made = self.makers.get(op.operands[0])
             is_position = self.program.is_flat and made is not None and _is_intrinsic(made, "thread_idx")
-            return self.first + np.arange(WARPGROUP) if is_position else None
+            return self.first if is_position else None
         if op.code is ops.CALL:
             return self._returned(op)
         operands = [self.value(operand) for operand in op.operands]
-        return None if not operands or any(operand is None for operand in operands) else _result(op, operands)
+        return None if not operands or None in operands else _result(op, operands)
 
-    def _returned(self, op: Any) -> _Numbers:
+    def _returned(self, op: Any) -> int | None:
         """The result of a call, if all its ends return the same."""
         call = self._called(op)
         if call is None:
             return None
         ends = [block.terminator for block in call.function.blocks if block.terminator.code is ops.RETURN]
-        results = [call.value(end.operands[0]) for end in ends if end.operands]
-        return results[0] if _are_same(results) else None
+        return _same([call.value(end.operands[0]) for end in ends if end.operands])
 
 
-def _are_same(values: Sequence[_Numbers]) -> bool:
-    """Whether there are values, which are known and all the same."""
-    return bool(values) and all(value is not None and np.array_equal(value, values[0]) for value in values)
+def _same(values: Sequence[int | None]) -> int | None:
+    """The value that all of them are, if there is one."""
+    return values[0] if len({*values}) == 1 else None
 
 
-def _is_intrinsic(op: Any, name: str) -> bool:
-    return op.code is ops.INTRINSIC and op.attributes["name"] == name
+def _is_intrinsic(op: Any, *names: str) -> bool:
+    return op.code is ops.INTRINSIC and op.attributes["name"] in names
 
 
-def _result(op: Any, operands: Sequence[_Numbers]) -> _Numbers:
+def _result(op: Any, operands: Sequence[Any]) -> int | None:
     """The result of an operation on known numbers."""
     if op.code in (ops.PY_BINARY, ops.PY_COMPARE):
         sign, right = op.attributes["op"], operands[1]
-        is_valid = sign in _BINARY and not (sign in _DIVIDING and np.any(np.equal(right, 0)))
-        is_valid &= sign not in _SHIFTING or bool(np.all((np.asarray(right) >= 0) & (np.asarray(right) <= _MOST_SHIFT)))
-        return _BINARY[sign](operands[0], right) if is_valid else None
+        is_known = sign in _BINARY and not (sign in _UNDEFINED and _UNDEFINED[sign](right))
+        return _BINARY[sign](operands[0], right) if is_known else None
     if op.code is ops.PY_TRUTH:
-        return np.not_equal(operands[0], 0)
+        return int(operands[0] != 0)
     if op.code is ops.PY_UNARY:
-        return np.equal(operands[0], 0) if op.attributes["op"] == "not" else None
-    if op.code is ops.CONVERT or (
-        op.code is ops.INTRINSIC and op.attributes["name"] in (str(op.result.type), "int", "bool")
-    ):
-        return operands[0]
-    if _is_intrinsic(op, "shfl_sync") and isinstance(operands[2], int) and 0 <= operands[2] < _WARP:
-        value = np.broadcast_to(operands[1], WARPGROUP)
-        return value[np.arange(WARPGROUP) // _WARP * _WARP + operands[2]]
-    return None
+        return int(operands[0] == 0) if op.attributes["op"] == "not" else None
+    if op.code is ops.CONVERT or _is_intrinsic(op, str(op.result.type), "int", "bool"):
+        return operands[0]  # type: ignore[no-any-return]
+    # The first thread is lane 0 of its warp.
+    return int(operands[1]) if _is_intrinsic(op, "shfl_sync") and operands[2] == 0 else None
 
 
 @specialised(set_max_registers, since=sm90a, otherwise="leave it out elsewhere", options=True, check=_check_sum)

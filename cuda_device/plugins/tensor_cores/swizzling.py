@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct, uint32
+from cuda_device import CompileError, DeviceOnlyError, func, ptx, struct
 from cuda_device.extend import (
     Known,
     aligned,
@@ -34,7 +34,10 @@ from cuda_device.extend import (
 
 _SHIFTS = {128: 0, 64: 1, 32: 2}
 """By the bytes of a pattern, the lowest bit of a row's number that is combined with the number of a chunk."""
-_HELP = "a tile is shared_array((rows, columns), T), a part of one such as tiles[stage], or swizzled(…) of these"
+_HELP = (
+    "a tile is shared_array((rows, columns), T), a part of one such as tiles[stage], or swizzled(…) of these; "
+    "for a TileLayout write layout.tile(array, stage)"
+)
 
 
 def swizzled(tile: Any, bytes: int) -> Any:
@@ -106,6 +109,13 @@ def tile_of(known: Known, entity: str) -> Tile:
     return Tile(array.dtype, (array.lengths[0], array.lengths[1]))
 
 
+def shown(known: Known) -> str:
+    """What messages call an argument: a swizzled tile by its shape, and other values by their types."""
+    host: Any = known.type.host if isinstance(known.type, model.Struct) else None
+    tile = getattr(host, "tile", None)
+    return str(tile if isinstance(tile, Tile) else known)
+
+
 def _shared_array(known: Known, *ndims: int) -> model.Array | None:
     """The type of a contiguous array in shared memory of constant shape with so many axes, or None for other values."""
     type = known.type
@@ -117,11 +127,6 @@ def _shared_array(known: Known, *ndims: int) -> model.Array | None:
 def array_of(tile: Any) -> Any:
     """The array of a tile in memory: of the axes (rows, columns) or (panels, rows, columns)."""
     return getattr(tile, "array", tile)
-
-
-def shared_address(tile: Any) -> Any:
-    """The address of a tile in shared memory as a uint32. GPUs only."""
-    return ptx("cvt.u32.u64 $0, $1;", array_of(tile), result=uint32)
 
 
 @functools.cache

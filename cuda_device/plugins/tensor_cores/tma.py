@@ -18,7 +18,9 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm90, sm100, target, uint16
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
-from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
+from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, nothing
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, shown
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 
@@ -70,7 +72,9 @@ def _boxes_of(map: Known, entity: str) -> Boxes:
     boxes = getattr(getattr(map.type, "pointee", None), "host", None)
     boxes = getattr(boxes, "boxes", None)
     if not isinstance(boxes, Boxes):
-        raise CompileError(f"{entity} takes a TensorMap, not {map}", help="pass TensorMap.of(array, box) to the kernel")
+        raise CompileError(
+            f"{entity} takes a TensorMap, not {shown(map)}", help="pass TensorMap.of(array, box) to the kernel"
+        )
     return boxes
 
 
@@ -137,10 +141,6 @@ def _check_writable(boxes: Boxes) -> None:
         )
 
 
-def _as_tuple(coords: Any) -> Any:
-    return coords if isinstance(coords, tuple) else (coords,)
-
-
 def _alignment(boxes: Boxes) -> int:
     return 8 * boxes.swizzle or 128
 
@@ -158,7 +158,7 @@ def _(dst: Known, map: Known, coords: Known, bar: Known, multicast: Known) -> Ca
     boxes = _boxes_of(map, "tma_load")
     _check_tile(dst, boxes, "tma_load")
     _check_coords(coords, boxes, "tma_load")
-    bulk_copies.check_barrier(bar, "tma_load")
+    check_barrier(bar, "tma_load")
     if multicast.constant and multicast.python is None:
         return _loader(boxes)
     if not model.is_index(multicast.type):
@@ -180,7 +180,7 @@ def _loader(boxes: Boxes) -> Callable[..., Any]:
     alignment, on_cpu = _alignment(boxes), box_copies.loader(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, _: Any) -> None:
-        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in _as_tuple(coords))
+        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
         if target(provides(sm100)):
             ptx(newer, tile, map, bar, *place, host=on_cpu)
         else:
@@ -196,7 +196,7 @@ def _caster(boxes: Boxes) -> Callable[..., Any]:
     alignment, on_cpu = _alignment(boxes), box_copies.caster(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any) -> None:
-        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in _as_tuple(coords))
+        tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
         ptx(template, tile, map, bar, uint16(multicast), *place, host=on_cpu)
 
     return load
@@ -204,8 +204,7 @@ def _caster(boxes: Boxes) -> Callable[..., Any]:
 
 @specialised(tma_store, since=sm90)
 def _(map: Known, coords: Known, src: Known) -> Callable[..., Any]:
-    boxes = _check_stored("tma_store", map, coords, src)
-    return _storer(boxes)
+    return _storer(_check_stored("tma_store", map, coords, src))
 
 
 def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
@@ -217,13 +216,15 @@ def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
 
 
 @functools.cache
-def _storer(boxes: Boxes) -> Callable[..., Any]:
-    how = "global.shared::cta.bulk_group"
-    template = f"cp.async.bulk.tensor.{len(boxes.box)}d.{how} [$0, {{{_place(boxes, 2)}}}], [$1];"
-    alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes)
+def _storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
+    """Returns the device function for a store, or for a reduction by an operation."""
+    name, how = ("cp.reduce", f"{op}.tile.bulk_group") if op else ("cp", "bulk_group")
+    copy = f"{name}.async.bulk.tensor.{len(boxes.box)}d.global.shared::cta.{how}"
+    template = f"{copy} [$0, {{{_place(boxes, 2)}}}], [$1];"
+    alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes, op)
 
-    def store(map: Any, coords: Any, src: Any) -> None:
-        place = tuple(int32(c) for c in _as_tuple(coords))
+    def store(map: Any, coords: Any, src: Any, *_: Any) -> None:
+        place = tuple(int32(c) for c in as_tuple(coords))
         ptx(template, map, aligned(array_of(src), alignment), *place, host=on_cpu)
 
     return store
@@ -238,20 +239,7 @@ def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
             "tma_reduce combines bits of uint64, not of int64, on which the hardware (H200) stops the kernel",
             help="describe the array as uint64: TensorMap.of(x.view(uint64), …)",
         )
-    return _reducer(boxes, constant_of(op, "op"))
-
-
-@functools.cache
-def _reducer(boxes: Boxes, op: str) -> Callable[..., Any]:
-    how = f"global.shared::cta.{op}.tile.bulk_group"
-    template = f"cp.reduce.async.bulk.tensor.{len(boxes.box)}d.{how} [$0, {{{_place(boxes, 2)}}}], [$1];"
-    alignment, on_cpu = _alignment(boxes), box_copies.reducer(boxes, op)
-
-    def reduce(map: Any, coords: Any, src: Any, _: Any) -> None:
-        place = tuple(int32(c) for c in _as_tuple(coords))
-        ptx(template, map, aligned(array_of(src), alignment), *place, host=on_cpu)
-
-    return reduce
+    return _storer(boxes, str(constant_of(op, "op")))
 
 
 @specialised(tma_prefetch, since=sm90)
@@ -261,8 +249,4 @@ def _(map: Known) -> Callable[..., Any]:
 
 
 def _prefetch(map: Any) -> None:
-    ptx("prefetch.tensormap [$0];", map, host=_nothing)
-
-
-def _nothing(_: Any) -> None:
-    """CPU streams have no cache for maps."""
+    ptx("prefetch.tensormap [$0];", map, host=nothing)

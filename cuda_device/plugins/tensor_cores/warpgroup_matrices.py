@@ -17,7 +17,8 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm90a, uint32
 from cuda_device.extend import Known, constant_of, layout, model, specialised
 from cuda_device.plugins.tensor_cores.emulated_products import WarpgroupProduct, awaited, emulated
-from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, tile_of
+from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 
 
 def wgmma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
@@ -54,10 +55,6 @@ def wgmma_wait(pending: int, *accs: Any) -> Any:
 
 
 _IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc)"
-_NAMES = {
-    model.BFLOAT16: "bf16", model.FLOAT16: "f16", model.FLOAT32: "tf32", model.FLOAT8E4M3: "e4m3", model.FLOAT8E5M2: "e5m2",
-    model.INT8: "s8", model.UINT8: "u8",
-}  # fmt: skip
 _RESULTS = {model.FLOAT32: "f32", model.INT32: "s32", model.FLOAT16: "f16"}
 _CLASSES: dict[Any, Any] = {model.FLOAT32: float32, model.INT32: int32, model.FLOAT16: uint32}
 
@@ -81,49 +78,23 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     return _product(WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None))
 
 
-def _is_in_flight(known: Known) -> bool:
+def is_in_flight(known: Known) -> bool:
+    """Whether a value is a sealed tuple."""
     return hasattr(known.value, "newer")
 
 
 def _operand(known: Known, name: str) -> Tile:
-    """The tile that an operand is. Raises `CompileError` if the hardware cannot read it."""
-    if _is_in_flight(known):
+    if is_in_flight(known):
         raise CompileError(f"{name} is an accumulator that `wgmma` may still be writing", help=_IN_FLIGHT[1])
-    tile = tile_of(known, "wgmma")
-    if not tile.pattern:
-        raise CompileError(
-            f"wgmma reads swizzled tiles, and {name} is {tile}",
-            help=f"write swizzled({name}, 128), for rows of 128 bytes; swizzle=128 makes its tensor map",
-        )
-    if tile.element not in _NAMES:
-        raise CompileError(
-            f"wgmma multiplies no {tile.element}, of which {name} is",
-            help=f"it multiplies {', '.join(map(str, _NAMES))}; convert the elements",
-        )
-    size, depth = layout.size_of(tile.element), tile.shape[1]
-    if tile.transposed and size != 2:
-        raise CompileError(
-            f"wgmma reads transposed tiles only of 16-bit elements, and {name} is {tile}",
-            help="store the transposed matrix in shared memory: each row has contiguous elements of the depth",
-        )
-    if tile.transposed and depth % 16:
-        raise CompileError(f"the depth of {name} is {depth}", help="make it a multiple of 16")
-    return tile
+    return operand_of(known, name, "wgmma", transposed=(2,))
 
 
 def _check_pair(a: Tile, b: Tile) -> None:
-    types = {a.element, b.element}
-    pairs = {model.FLOAT8E4M3, model.FLOAT8E5M2}, {model.INT8, model.UINT8}
-    if len(types) > 1 and types not in pairs:
-        raise CompileError(
-            f"wgmma multiplies no {a.element} with {b.element}", help="give both operands elements of one type"
-        )
+    check_types(a, b, "wgmma")
     if a.shape[0] != 64:
         raise CompileError(
             f"a is {a}: the 64 rows of a warpgroup are multiplied", help="write rows(a, 64 * i, 64) for a part of it"
         )
-    if a.shape[1] != b.shape[1]:
-        raise CompileError(f"a is {a}, and b {b}: their depths differ", help="the product is a @ b.T: b is (n, k)")
 
 
 def _check_registers(a: Known, b: Tile) -> None:
@@ -149,7 +120,7 @@ def _result(acc: Known, b: Tile) -> model.Number:
     usual, n = model.INT32 if b.element.is_integer else model.FLOAT32, b.shape[0]
     if isinstance(acc.type, model.NoneType):
         return usual
-    items = acc.items if isinstance(acc.type, model.Tuple) or _is_in_flight(acc) else ()
+    items = acc.items if isinstance(acc.type, model.Tuple) or is_in_flight(acc) else ()
     types = {item.type.machine if isinstance(item.type, model.Number) else item.type for item in items}
     if len(items) == n // 2 and types == {usual}:
         return usual
@@ -202,11 +173,11 @@ def _instructions(product: WarpgroupProduct) -> str:
         else str(int(product.accumulate))
     )
     lines = ["{", ".reg .pred p;", f"setp.ne.b32 p, {flag}, 0;"]
-    lines += _descriptors("b", f"${first + left}", product.b, steps)
+    lines += descriptors("b", f"${first + left}", product.b)
     if product.a is not None:
-        lines += _descriptors("a", f"${first}", product.a, steps)
+        lines += descriptors("a", f"${first}", product.a)
     element = product.b.element if product.a is None else product.a.element
-    types = f"{_RESULTS[product.result]}.{_NAMES[element]}.{_NAMES[product.b.element]}"
+    types = f"{_RESULTS[product.result]}.{TYPES[element]}.{TYPES[product.b.element]}"
     name = f"wgmma.mma_async.sync.aligned.m64n{product.columns}k{product.step}.{types}"
     lines += ["wgmma.fence.sync.aligned;"]
     for k in range(steps):
@@ -227,30 +198,6 @@ def _modifiers(product: WarpgroupProduct) -> list[str]:
     return ["1", "1", *(str(int(each)) for each in transposed if layout.size_of(product.b.element) == 2)]
 
 
-def _descriptors(name: str, address: str, tile: Tile, steps: int) -> list[str]:
-    """Defines the descriptors NAME0, NAME1, … of the parts of a tile that the instructions read one after the other.
-
-    A descriptor has addresses and distances in units of 16 bytes: the address in shared memory, from bit 16 on the distance of
-    panels, from bit 32 on that of eight rows, and from bit 62 on the pattern.
-    """
-    panels = tile.pitch // 16 if tile.transposed else 1
-    constant = _PATTERNS[tile.pattern] << 62 | tile.pattern // 2 << 32 | (panels or 1) << 16
-    lines = [f".reg .b64 {name}<{steps}>;", f"shr.u64 {name}0, {address}, 4;", f"and.b64 {name}0, {name}0, 0x3fff;"]
-    lines += [f"or.b64 {name}0, {name}0, {constant:#x};"]
-    return lines + [f"add.s64 {name}{k}, {name}0, {_distance(tile, k) // 16};" for k in range(1, steps)]
-
-
-_PATTERNS = {128: 1, 64: 2, 32: 3}
-
-
-def _distance(tile: Tile, step: int) -> int:
-    """The bytes from the first part of a tile to the one of a step, which is 32 bytes of depth or, transposed, 16 rows."""
-    if tile.transposed:
-        return step * 16 * tile.pattern
-    panel, part = divmod(32 * step, tile.pattern)
-    return panel * tile.pitch + part
-
-
 # Waiting
 
 
@@ -267,32 +214,39 @@ def _(pending: Known, *accs: Known) -> Callable[..., Any]:
                 f"this is the accumulator of {last}, for which wgmma_wait({count}) does not wait",
                 help=f"write wgmma_wait({newer}, …)",
             )
-        if not isinstance(acc.type, model.Tuple) and not _is_in_flight(acc):
+        if not isinstance(acc.type, model.Tuple) and not is_in_flight(acc):
             raise CompileError(f"wgmma_wait takes accumulators, not {acc}", help="name what wgmma has returned")
     return _wait(count, tuple(len(acc.items) for acc in accs))
 
 
 @functools.cache
 def _wait(pending: int, sizes: tuple[int, ...]) -> Callable[..., Any]:
-    """Returns the device function that waits, through which the accumulators pass, so that nothing reads them before it."""
-    text = f"wgmma.wait_group.sync.aligned {pending};"
+    def await_products() -> None:
+        awaited(pending)
+
+    passing = through(f"wgmma.wait_group.sync.aligned {pending};", sizes, await_products)
+    return lambda _, *accs: passing(*accs)
+
+
+def through(text: str, sizes: tuple[int, ...], on_cpu: Callable[[], None]) -> Callable[..., Any]:
+    """Returns the device function that waits by an instruction, through which registers pass: nothing reads them before it.
+
+    It takes and returns tuples of these sizes: one as itself, several as a tuple, and none as None.
+    """
     parts = tuple((sum(sizes[:i]), sum(sizes[: i + 1])) for i in range(len(sizes)))
 
-    def none(_: Any) -> None:
-        ptx(text, host=nothing)
+    def none() -> None:
+        ptx(text, host=on_cpu)
 
-    def one(_: Any, acc: Any) -> Any:
-        return ptx(text, inout=acc, host=same)
+    def one(registers: Any) -> Any:
+        return ptx(text, inout=registers, host=same)
 
-    def several(_: Any, *accs: Any) -> Any:
-        registers = ptx(text, inout=sum(accs, ()), host=same)
+    def several(*tuples: Any) -> Any:
+        registers = ptx(text, inout=sum(tuples, ()), host=same)
         return tuple(registers[first:end] for first, end in parts)
 
-    def nothing() -> None:
-        awaited(pending)
-
     def same(registers: Any) -> Any:
-        awaited(pending)
+        on_cpu()
         return registers
 
     return (none, one, several)[min(len(sizes), 2)]

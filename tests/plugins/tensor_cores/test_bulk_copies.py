@@ -211,7 +211,9 @@ WRONG = {
     "bulk_store takes contiguous arrays, not": lambda tile, x, bar, n: bulk_store(x[:4], tile[:, 0]),
     "not from float32 to int32": lambda tile, x, bar, n: bulk_load(tile[0].view(int32), x[:16], bar),
     "copies multiples of 16 bytes, not 20": lambda tile, x, bar, n: bulk_store(x[:5], shared_array(5, float32)),
-    "bulk_load completes its bytes on an MBarrier": lambda tile, x, bar, n: bulk_load(tile[0], x[:16], x),
+    "bulk_load takes an MBarrier in the shared memory of the block": lambda tile, x, bar, n: bulk_load(
+        tile[0], x[:16], x
+    ),
     "op='sub' is not a reduction": lambda tile, x, bar, n: bulk_reduce(x[:16], tile[0], "sub"),
     "no reduction 'min' of float32": lambda tile, x, bar, n: bulk_reduce(x[:16], tile[0], "min"),
     "pending=-1 is not a number of groups": lambda tile, x, bar, n: device.bulk_wait(-1),

@@ -45,9 +45,11 @@ def test_warps_wait_for_others(stream, i, threads):
     assert (y == x[:, :48] + x[:, 48:]).all()
 
 
-def test_barriers_order_memory_for_the_race_detector():
+@pytest.mark.parametrize("options", [{}, {"schedule": 1}, {"schedule": 2}, {"schedule": 3}])
+def test_barriers_order_memory_for_the_race_detector(options):
+    """Also where a schedule delays warps."""
     x, y = np.ones((3, PRODUCERS), np.float32), np.zeros((3, 48), np.float32)
-    device.launch(relay(1, ALL), x, y, 0, 0, grid=1, block=BLOCK, stream=device.cpu_stream(races=True))
+    device.launch(relay(1, ALL), x, y, 0, 0, grid=1, block=BLOCK, stream=device.cpu_stream(races=True, **options))
     assert (y == 2).all()
 
 

@@ -414,6 +414,9 @@ WRONG = {
     "tma_load takes a TensorMap, not array<float32, 2, C>": lambda map, tile, bar, n, array: tma_load(
         tile, array, (n, 0), bar
     ),
+    "takes a TensorMap, not a tile of 8 x 16 float32, swizzled by 64 bytes": lambda map, tile, bar, n, array: tma_load(
+        map, swizzled(tile, 64), (n, 0), bar
+    ),
     "needs a coordinate for each of the 2 axes of the map, not 1": lambda map, tile, bar, n, array: tma_store(
         map, n, tile
     ),
@@ -430,8 +433,8 @@ WRONG = {
     "the pattern of the tile is 64 bytes, and that of the map none": lambda map, tile, bar, n, array: tma_store(
         map, (n, 0), swizzled(tile, 64)
     ),
-    "completes its bytes on an MBarrier, not array": lambda map, tile, bar, n, array: tma_load(
-        tile, map, (n, 0), array
+    "tma_load takes an MBarrier in the shared memory of the block, not array": lambda map, tile, bar, n, array: (
+        tma_load(tile, map, (n, 0), array)
     ),
     "the shared memory of the block": lambda map, tile, bar, n, array: tma_load(
         tile, map, (n, 0), device.cluster_shared(bar, 1)

@@ -1,0 +1,172 @@
+"""A decode step of a layer with the sizes of Llama-3 8B, compared with the same step in PyTorch under `torch.compile`.
+
+    python benchmarks/decode.py                                     batches of 16 and 64 sequences of 4096 tokens, bfloat16
+    python benchmarks/decode.py --batches 1 8 --length 32768
+    python benchmarks/decode.py --modes default max-autotune-no-cudagraphs
+
+Ours is `prepare_decode` of `examples/transformer/layer.py`, over a paged cache. PyTorch has contiguous keys and values, to which
+it adds the new ones by `index_copy_`, and `scaled_dot_product_attention`, with `enable_gqa`, or with the queries of a key head as
+the rows of one head ("rows"). Each step is captured in a CUDA graph; times are medians of interleaved rounds, a ratio is
+PyTorch's time over ours, and errors are those in the Euclidean norm to the same step in float64. The times of attention alone
+follow, compared with a copy that reads and writes as many bytes as there are in the cache, and those of our kernels. Needs a GPU
+with sm_90a, and PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
+import paged
+from decoder_layer import angles, by_matrix, interleaved, product, random_weights
+from layer import DecoderLayer, LayerSizes, LayerWeights, Matrix
+from transformer import difference, medians
+
+
+def attention(q: Any, keys: Any, values: Any, in_rows: bool) -> Any:
+    """Attention of queries (sequences, heads, 1, head) to keys and values (sequences, key heads, tokens, head)."""
+    import torch
+
+    if not in_rows:
+        return torch.nn.functional.scaled_dot_product_attention(q, keys, values, enable_gqa=True)
+    by_key = q.view(len(q), keys.shape[1], -1, q.shape[3])
+    return torch.nn.functional.scaled_dot_product_attention(by_key, keys, values).view_as(q)
+
+
+def torch_step(
+    x: Any, weights: LayerWeights, angles: tuple[Any, Any], kv: Any, position: Any, sizes: LayerSizes, in_rows: bool
+) -> Any:
+    """The step in PyTorch, of x with the shape (sequences, 1, hidden), in the precision of x."""
+    import torch
+
+    wide = torch.promote_types(x.dtype, torch.float32)
+    cosines, sines = (table[position].to(wide) for table in angles)
+
+    def normed(y: Any, weight: Any) -> Any:
+        y = y.to(wide)
+        return (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + sizes.epsilon) * weight.to(wide)).to(x.dtype)
+
+    def rotated(y: Any) -> Any:
+        a, b = y.to(wide).chunk(2, -1)
+        return torch.cat([a * cosines - b * sines, b * cosines + a * sines], -1).to(x.dtype)
+
+    qkv = product(normed(x, weights.attention_norm), weights.qkv).unflatten(-1, (-1, sizes.head)).transpose(1, 2)
+    q, k, v = qkv.split([sizes.heads, sizes.key_heads, sizes.key_heads], 1)
+    keys, values = (whole.index_copy_(2, position, new) for whole, new in zip(kv, (rotated(k), v), strict=True))
+    attended = attention(rotated(q), keys, values, in_rows)
+    hidden = x + product(attended.transpose(1, 2).flatten(2), weights.output)
+    gate, up = product(normed(hidden, weights.feed_forward_norm), weights.gate_up).chunk(2, -1)
+    return hidden + product(torch.nn.functional.silu(gate) * up, weights.down)
+
+
+def in_pages(kv: Any, page: int) -> paged.PagedCache:
+    """A copy of keys and values (2, sequences, key heads, tokens, head), all tokens of which are used, in pages in any order."""
+    import torch
+
+    _, sequences, key_heads, tokens, head = kv.shape
+    table = torch.randperm(sequences * tokens // page, device="cuda").int().view(sequences, -1)
+    cache = torch.empty(2, table.numel(), page, key_heads, head, device="cuda", dtype=kv.dtype)
+    cache[:, table.long()] = kv.transpose(2, 3).unflatten(2, (-1, page))
+    return paged.PagedCache(*cache, table, torch.full((sequences,), tokens, device="cuda", dtype=torch.int32))
+
+
+def show(times: dict[str, float], errors: dict[str, float]) -> None:
+    """Prints the times, and their ratios to the first one."""
+    for name, value in times.items():
+        print(
+            f"  {name:38}{value:9.4f} ms{value / next(iter(times.values())):8.3f}   error {errors[name]:.1e}",
+            flush=True,
+        )
+
+
+def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, **settings: Any) -> None:
+    """Prints the times and errors of a step, of attention, and of our kernels."""
+    import torch
+
+    sizes = LayerSizes()
+    torch.manual_seed(0)
+    with torch.cuda.stream(stream), torch.no_grad():
+        weights, x = random_weights(sizes), torch.randn(batch, 1, sizes.hidden, device="cuda").bfloat16()
+        tables, position = angles(sizes, length), torch.tensor([length - 1], device="cuda")
+        kv = torch.randn(2, batch, sizes.key_heads, length, sizes.head, device="cuda", dtype=torch.bfloat16)
+        cache = in_pages(kv, page)
+        wide = by_matrix(weights, lambda matrix: Matrix(matrix.values.double()))
+        right = torch_step(x.double(), wide, tables, kv.double(), position, sizes, True)
+        del wide
+        own_weights = weights._replace(gate_up=Matrix(interleaved(*weights.gate_up.values.chunk(2))))
+        torch.cuda.synchronize()
+    step = DecoderLayer(sizes, own_weights, stream).prepare_decode(x[:, 0], *tables, cache, **settings)
+    results: dict[str, Any] = {}
+    calls: dict[str, Callable[[], Any]] = {"cuda_device": step}
+    for mode in modes:
+        for in_rows in (False, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(torch_step, mode=mode, fullgraph=True, dynamic=False)
+            name = f"torch.compile, {mode}, {'rows' if in_rows else 'enable_gqa'}"
+
+            def theirs(compiled: Any = compiled, name: str = name, in_rows: bool = in_rows) -> None:
+                with torch.no_grad():
+                    results[name] = compiled(x, weights, tables, kv, position, sizes, in_rows)
+
+            calls[name] = theirs
+            with torch.cuda.stream(stream):
+                theirs()
+    times = medians(calls, stream)
+    print(f"{batch} sequences of {length} tokens, in pages of {page}:")
+    results["cuda_device"] = torch.utils.dlpack.from_dlpack(step.result).view_as(right)
+    show(times, {name: difference(result, right) for name, result in results.items()})
+    compare_attention(kv, cache, sizes, stream, **settings)
+    own = medians(dict(step.launches), stream)
+    for name, value in own.items():
+        print(f"    {name:30}{value:9.4f} ms")
+    print(f"    {'sum':30}{sum(own.values()):9.4f} ms", flush=True)
+
+
+def compare_attention(kv: Any, cache: paged.PagedCache, sizes: LayerSizes, stream: Any, **settings: Any) -> None:
+    """Prints the times and errors of attention."""
+    import torch
+
+    batch = len(cache.table)
+    with torch.cuda.stream(stream):
+        q = torch.randn(batch, sizes.heads, 1, sizes.head, device="cuda", dtype=torch.bfloat16)
+        out, half = torch.empty_like(q).flatten(1), torch.empty_like(kv[0])
+        torch.cuda.synchronize()
+    results: dict[str, Any] = {"attention": out.view_as(q)}
+
+    def theirs(in_rows: bool, name: str) -> Any:
+        results[name] = attention(q, kv[0], kv[1], in_rows)
+
+    calls = {
+        "attention": paged.attend(q.flatten(1), cache, out, stream, **settings),
+        "torch, enable_gqa": lambda: theirs(False, "torch, enable_gqa"),
+        "torch, rows": lambda: theirs(True, "torch, rows"),
+        "copy": lambda: half.copy_(kv[0]),
+    }
+    times = medians(calls, stream)
+    with torch.cuda.stream(stream):
+        right = attention(q.double(), kv[0].double(), kv[1].double(), True)
+        show(times, {name: difference(result, right) for name, result in results.items()} | {"copy": 0.0})
+
+
+def main() -> None:
+    """Prints the comparisons."""
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, nargs="+", default=[16, 64], help="numbers of sequences")
+    parser.add_argument("--length", type=int, default=4096, help="the tokens of each sequence")
+    parser.add_argument("--page", type=int, default=16, help="the tokens of a page")
+    parser.add_argument("--modes", nargs="*", default=["default"], help="modes of torch.compile")
+    options = parser.parse_args()
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    stream = torch.cuda.Stream()
+    for batch in options.batches:
+        compare(batch, options.length, options.page, options.modes, stream)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""Attention of a decode step over a paged key-value cache, on sm_90a: one new token of each sequence, with grouped queries.
+
+    cache = PagedCache(keys, values, table, lengths)
+    append(qkv, cosines, sines, cache, stream)()        rotates the queries and keys, and adds the keys and values to the cache
+    attend(qkv, cache, out, stream)()                   attention of the queries to all tokens in the cache
+
+Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and key heads, and
+each warp of them has every n-th group of keys of a head, which it loads into a ring of its own. It multiplies them by the queries
+of all heads that use them; at the end the blocks combine what their warps have through distributed shared memory.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import rowwise
+
+import cuda_device as device
+from cuda_device import TensorMap, bfloat16, float32, float32x2, float32x4, int32, tiles, uint32, uint32x4
+
+LOWEST = float32(-1e30)
+
+
+class PagedCache(NamedTuple):
+    """The keys and values of the tokens of sequences, in pages.
+
+    `keys` and `values` are bfloat16 of the shape (pages, page size, key heads, head), `table` is int32 (sequences, pages of a
+    sequence) with the numbers of the pages, and `lengths` is int32 (sequences,): the tokens of each sequence with the new one. A
+    sequence with the length 0 takes no part in the step, and the result of its attention is 0.
+    """
+
+    keys: Any
+    values: Any
+    table: Any
+    lengths: Any
+
+
+@functools.cache
+def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, heads=1):
+    """The kernel for heads of `head` elements, 64 or 128, and pages of `page` tokens, and the box of its tensor maps.
+
+    `queries` heads of queries, at most 16, use the same key head. A cluster of `parts` blocks of `warps` warps reads the keys and
+    values of a sequence and `heads` key heads, a divisor of `warps`. Each warp reads those of one head, `keys` at a time: a
+    multiple of 16 and a divisor of `page`.
+    """
+    of_k = tiles.TileLayout(keys, head, bfloat16)
+    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps // heads * parts
+    factor = math.log2(math.e) / math.sqrt(head)
+
+    def load(tile, map, page_number, row, key_head, bar):
+        """Starts to load the keys or values of a page from a row on."""
+        for panel in range(of_k.panels):
+            part = device.swizzled(tile[panel], of_k.swizzle)
+            device.tma_load(part, map, (page_number, row, key_head, panel * of_k.width), bar)
+
+    def query_fragments(q, sequence, first):
+        """The queries of the heads that use a key head, as the operand `a` of a product; `first` is their first column."""
+        words = q.view(uint32)
+        fragments = []
+        for i in tuple(range(head // 4)):
+            row, column = device.fragment_place("a", (16, 8, 16), bfloat16, 2 * (i % 4))
+            inside = row < queries
+            word = words[sequence, (first + (row if inside else 0) * head + i // 4 * 16 + column) // 2]
+            fragments.append(word if inside else uint32(0))
+        return tuple(fragments)
+
+    @device.kernel(max_threads=threads, fastmath=True, cluster=parts)
+    def kernel(q, map_k, map_v, table, lengths, out):
+        k = device.shared_array(of_k.stages(warps * stages), bfloat16)
+        v = device.shared_array(of_k.stages(warps * stages), bfloat16)
+        sums = device.shared_array((warps, queries, head // 2), float32x2)
+        states = device.shared_array((warps, queries), float32x2)  # the maxima, and the sums of the weights
+        bars = device.shared_array(warps * stages, device.MBarrier)
+        thread, rank = int32(device.thread_idx.x), int32(device.block_rank)
+        warp, lane = device.shfl_sync(0xFFFFFFFF, thread >> 5, 0), thread & 31
+        key_head, sequence = int32(device.block_idx.y) * heads + warp % heads, int32(device.block_idx.z)
+        length, first = lengths[sequence], rank * (warps // heads) + warp // heads
+        groups = (length + keys - 1) // keys
+        steps = (groups - first + stride - 1) // stride
+        # The newest token is in the last group of keys. The others do not depend on the launch before.
+        early, ahead = (groups - 1 - first + stride - 1) // stride, min(steps, stages)
+
+        def number_of(step):
+            """The number of the page of a step, or of the last one."""
+            return table[sequence, (first + min(step, steps - 1) * stride) * keys // page]
+
+        def start(step, slot, number):
+            """Starts to load the keys and values of a step, by one thread."""
+            row = (first + step * stride) * keys % page
+            bars[slot].arrive_expect_tx(2 * of_k.nbytes)
+            load(k[slot], map_k, number, row, key_head, bars[slot])
+            load(v[slot], map_v, number, row, key_head, bars[slot])
+
+        if lane < stages:
+            bars[warp * stages + lane].init(1)
+            device.fence_mbarrier_init()
+        if lane < min(early, ahead):
+            start(lane, warp * stages + lane, number_of(lane))
+        device.wait_dependencies()
+        device.launch_dependents()
+        if lane >= early and lane < ahead:
+            start(lane, warp * stages + lane, number_of(lane))
+        device.syncwarp(0xFFFFFFFF)
+        left = query_fragments(q, sequence, key_head * queries * head)
+        most, total, acc = (LOWEST, LOWEST), (float32(0), float32(0)), tiles.zeros(head)
+        for step in range(steps):
+            slot, rest = warp * stages + step % stages, length - (first + step * stride) * keys
+            number = number_of(step + stages)
+            bars[slot].wait(step // stages & 1)
+            right = of_k.tile(v, slot)
+            if rest < keys:  # what follows the last token may be NaN
+                for i in range(rest * head + lane, keys * head, 32):
+                    right[i // head, i % head] = bfloat16(0)
+                device.syncwarp(0xFFFFFFFF)
+            scores = tiles.warp_mma(None, left, of_k.tile(k, slot))
+            scores = tuple([x if tiles.column_of(i) < rest else LOWEST for i, x in enumerate(scores)])
+            before, most = most, tiles.row_max(scores, most)
+            shift = float32(factor) * most[0], float32(factor) * most[1]
+            weights = tiles.map_rows(lambda x, m: math.exp2(x * float32(factor) - m), scores, shift)
+            factors = (
+                math.exp2(before[0] * float32(factor) - shift[0]),
+                math.exp2(before[1] * float32(factor) - shift[1]),
+            )
+            total = tiles.own_rows(weights, (total[0] * factors[0], total[1] * factors[1]), lambda x, y: x + y)
+            acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
+            acc = tiles.warp_mma(acc, tiles.fragments(weights, bfloat16), right.T)
+            if lane == 0 and step + stages < steps:
+                start(step + stages, slot, number)
+        total = tiles.row_total(total)
+        for half in (0, 1):
+            row = lane // 4 + 8 * half
+            if row < queries:
+                if lane % 4 == 0:
+                    states[warp, row] = float32x2(most[half] * float32(factor), total[half])
+                for i in tuple(range(2 * half, head // 2, 4)):
+                    sums[warp, row, tiles.column_of(i) // 2] = float32x2(acc[i], acc[i + 1])
+        device.cluster_sync()
+        for i in range(rank * threads + thread, heads * queries * head // 2, parts * threads):
+            index, row, column = i // (queries * head // 2), i // (head // 2) % queries, i % (head // 2)
+            highest = LOWEST
+            for part in range(parts):
+                for other in range(index, warps, heads):
+                    highest = max(highest, device.cluster_shared(states, part)[other, row].x)
+            result, whole = float32x2(0, 0), float32(0)
+            for part in range(parts):
+                for other in range(index, warps, heads):
+                    state = device.cluster_shared(states, part)[other, row]
+                    weight = math.exp2(state.x - highest)
+                    whole += state.y * weight
+                    result += device.cluster_shared(sums, part)[other, row, column] * weight
+            scale = 1 / whole if whole > 0 else float32(0)
+            place = ((int32(device.block_idx.y) * heads + index) * queries + row) * head // 2 + column
+            out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=bfloat16)
+        device.cluster_sync()
+
+    return kernel, box
+
+
+@functools.cache
+def rotary_append(head=128, page=16):
+    """The kernel that rotates the queries and keys of new tokens, and adds the keys and values to the cache.
+
+    A row of `qkv` has the queries, keys and values of the new token of a sequence; its queries are changed in place. The pairs
+    (x[i], x[i + head / 2]) of a head are rotated by the angles of the token's position. `cosines` and `sines` are float32 of the
+    shape (positions, head / 2).
+    """
+    chunks = head // 2 // rowwise.CHUNK
+
+    @device.kernel(max_threads=128)
+    def kernel(qkv, cosines, sines, keys, values, table, lengths):
+        number, key_heads = device.tid(1), int32(keys.shape[2])
+        part, rest = number % chunks, number // chunks
+        heads = qkv.shape[1] // head
+        index, sequence = rest % heads, rest // heads
+        device.wait_dependencies()
+        device.launch_dependents()
+        if sequence < len(qkv) and lengths[sequence] > 0:
+            position = lengths[sequence] - 1
+            number, row, left = table[sequence, position // page], position % page, index * (2 * chunks) + part
+            words, queries = qkv.view(uint32x4), heads - 2 * key_heads
+            first, second = words[sequence, left], words[sequence, left + chunks]
+            if index < queries + key_heads:
+                a, b = rowwise.floats(first), rowwise.floats(second)
+                c = rowwise.eight(cosines.view(float32x4), position, 2 * part)
+                s = rowwise.eight(sines.view(float32x4), position, 2 * part)
+                first = rowwise.chunk_of(tuple(x * u - y * w for x, y, u, w in zip(a, b, c, s, strict=True)))
+                second = rowwise.chunk_of(tuple(y * u + x * w for x, y, u, w in zip(a, b, c, s, strict=True)))
+            if index < queries:
+                words[sequence, left], words[sequence, left + chunks] = first, second
+            elif index < queries + key_heads:
+                target = keys.view(uint32x4)
+                target[number, row, index - queries, part] = first
+                target[number, row, index - queries, part + chunks] = second
+            else:
+                target, there = values.view(uint32x4), index - queries - key_heads
+                target[number, row, there, part], target[number, row, there, part + chunks] = first, second
+
+    return kernel
+
+
+def attend(q: Any, cache: PagedCache, out: Any, stream: Any = None, dependent: bool = False, **settings: Any) -> Any:
+    """Prepares the attention of the queries of one new token for each sequence to all tokens in the cache.
+
+    `q` is bfloat16 with a row for each sequence that begins with its queries, such as the `qkv` of `append`. `out` is (sequences,
+    heads * head). `settings` are those of `paged_attention`. A `dependent` launch starts to load during the one before it, which
+    may write only the queries, and the newest tokens in the cache. Raises `LaunchError` for wrong shapes.
+    """
+    sequences, key_heads, page, head = check_cache(cache)
+    columns = out.shape[-1]
+    queries = max(columns // (key_heads * head), 1)
+    check("out", out, (sequences, queries * key_heads * head))
+    check("q", q, (sequences, max(q.shape[-1], columns)))
+    settings = {"keys": 16, "warps": 4, "parts": 2, "heads": 1, **settings}
+    keys, heads = settings["keys"], settings["heads"]
+    if queries > 16 or keys % 16 or page % keys or settings["warps"] % heads or key_heads % heads:
+        reason = f"{queries} queries for each of {key_heads} key heads, pages of {page} tokens, {settings}"
+        raise device.LaunchError(reason, "see the docstring of paged_attention for what they have to be")
+    kernel, box = paged_attention(head, queries, page, **settings)
+    maps = [TensorMap.of(x, box, swizzle=128) for x in (cache.keys, cache.values)]
+    grid, block = (settings["parts"], key_heads // heads, sequences), 32 * settings["warps"]
+    arguments = q, *maps, cache.table, cache.lengths, out
+    return device.prepare(kernel, *arguments, grid=grid, block=block, dependent=dependent, stream=stream)
+
+
+def append(qkv: Any, cosines: Any, sines: Any, cache: PagedCache, stream: Any = None, dependent: bool = False) -> Any:
+    """Prepares the rotary embedding of new tokens, and their addition to the cache; see `rotary_append`.
+
+    The position of the new token of a sequence is its length less 1. Raises `LaunchError` for wrong shapes.
+    """
+    sequences, key_heads, page, head = check_cache(cache)
+    heads = max(qkv.shape[-1] // head, 2 * key_heads + 1)
+    check("qkv", qkv, (sequences, heads * head))
+    for name, table in (("cosines", cosines), ("sines", sines)):
+        check(name, table, (len(table), head // 2))
+    arguments = qkv, cosines, sines, cache.keys, cache.values, cache.table, cache.lengths
+    threads = sequences * heads * (head // 2 // rowwise.CHUNK)
+    kernel = rotary_append(head, page)
+    return device.prepare(kernel, *arguments, threads=threads, block=128, dependent=dependent, stream=stream)
+
+
+def check_cache(cache: PagedCache) -> tuple[int, int, int, int]:
+    """The sequences, key heads, page size and head of a cache. Raises `LaunchError` for wrong shapes."""
+    if len(cache.keys.shape) != 4 or cache.keys.shape[3] not in (64, 128) or cache.keys.shape[1] % 16:
+        help = "give (pages, page size, key heads, head), with pages of a multiple of 16 tokens and heads of 64 or 128 elements"
+        raise device.LaunchError(f"keys of the shape {tuple(cache.keys.shape)}", help)
+    _, page, key_heads, head = cache.keys.shape
+    sequences = len(cache.table)
+    check("values", cache.values, tuple(cache.keys.shape))
+    check("lengths", cache.lengths, (sequences,))
+    check("table", cache.table, (sequences, cache.table.shape[-1]))
+    return sequences, key_heads, page, head
+
+
+def check(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    """Raises `LaunchError` for an array of another shape."""
+    if tuple(array.shape) != shape:
+        words = "the arrays have a row for each sequence, and the shapes that PagedCache, attend and append describe"
+        raise device.LaunchError(f"{name} has the shape {tuple(array.shape)} instead of {shape}", words)
