@@ -300,7 +300,7 @@ def _stream_of(values: Mapping[str, Any]) -> Stream:
 
 def _description(value: Any) -> str:
     """A text that is the same for arguments that are measured together: the value of a number, dtype and shape of an array."""
-    if isinstance(value, (bool, int, float, complex, str, type(None), np.generic)):
+    if isinstance(value, (bool, int, float, complex, str, type, type(None), np.generic)):
         return repr(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_description, value))})"

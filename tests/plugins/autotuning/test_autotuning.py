@@ -219,6 +219,22 @@ def test_arrays_are_restored_before_each_run(gpu):
     assert len(contents) >= 2 * 10 + 1 and {value for _, value in contents} == {7}
 
 
+def test_types_are_keys(gpu):
+    calls = []
+
+    @device.autotune([{"step": 1}, {"step": 3}], key=["dtype"])
+    def put(x, dtype, step):
+        calls.append((dtype, step))
+
+    Clock(gpu, [2.0, 1.0])
+    x = device.zeros(4, int32)
+    for dtype in (np.float16, device.bfloat16):
+        assert put.best(x, dtype) == {"step": 3}
+    count = len(calls)
+    put(x, np.float16)
+    assert len(calls) == count + 1 and {dtype for dtype, _ in calls} == {np.float16, device.bfloat16}
+
+
 def test_a_capture_uses_what_is_known(gpu, caplog):
     Clock(gpu, [3.0, 1.0, 2.0])
     x, stream = device.zeros(5, int32), device.default_stream()
