@@ -7,8 +7,9 @@
 Ours is `prepare_decode` of `examples/transformer/layer.py`, over a paged cache. PyTorch has contiguous keys and values, to which
 it adds the new ones by `index_copy_`, and `scaled_dot_product_attention` with `enable_gqa`. Each step is captured in a CUDA
 graph; times are medians of interleaved rounds, a ratio is a time over ours, and errors are those in the Euclidean norm to the
-same step in float64. The times of attention alone follow, beside the time in which a copy of 128 MiB would read and write as
-many bytes as there are in the cache, and those of our kernels. Needs a GPU with sm_90a, and PyTorch.
+same step in float64. The times of attention alone follow (ours by dependent launches, as in the step), beside the time in which
+a copy of 128 MiB would read and write as many bytes as there are in the cache, and those of our kernels. Needs a GPU with sm_90a,
+and PyTorch.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def compare_attention(kv: list[Any], cache: paged.PagedCache, sizes: LayerSizes,
     def theirs() -> None:
         results["torch"] = attention(q, *kv)
 
-    ours = paged.attend(q.flatten(1), cache, out, stream, **settings)
+    ours = paged.attend(q.flatten(1), cache, out, stream, dependent=True, **settings)
     times = medians({"attention": ours, "torch": theirs, "copy": lambda: target.copy_(source)}, stream)
     times["copy"] *= 2 * kv[0].nbytes / (2 * COPIED)
     with torch.cuda.stream(stream):
