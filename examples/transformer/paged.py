@@ -211,13 +211,15 @@ def attend(q: Any, cache: PagedCache, out: Any, stream: Any = None, dependent: b
     check("out", out, (sequences, queries * key_heads * head))
     check("q", q, (sequences, max(q.shape[-1], columns)))
     keys = settings.setdefault("keys", 16 if page % 32 else 32)
-    settings = {"warps": max(1, 128 // keys), "parts": 2} | settings
+    warps, parts = settings.setdefault("warps", max(1, 128 // keys)), settings.setdefault("parts", 2)
+    room, stage = 220 * 1024 - warps * queries * head * 4, warps * keys * head * 4  # of shared memory, in bytes
+    settings.setdefault("stages", max(1, min(3, room // stage)))
     if queries > 16 or keys % 16 or page % keys:
         reason = f"{queries} queries for each key head, pages of {page} tokens, {settings}"
         raise device.LaunchError(reason, "see the docstring of paged_attention for what they have to be")
     kernel, box = paged_attention(head, queries, page, **settings)
     maps = [TensorMap.of(x, box, swizzle=128) for x in (cache.keys, cache.values)]
-    grid, block = (settings["parts"], key_heads, sequences), 32 * settings["warps"]
+    grid, block = (parts, key_heads, sequences), 32 * warps
     arguments = q, *maps, cache.table, cache.lengths, out
     return device.prepare(kernel, *arguments, grid=grid, block=block, dependent=dependent, stream=stream)
 
