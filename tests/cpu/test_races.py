@@ -570,10 +570,10 @@ def report(kernel):
     return ""
 
 
-HALF_OR_ALL = pytest.mark.parametrize("count", [30, pytest.param(60, marks=pytest.mark.long)])
+SOME_OR_ALL = pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
 
 
-@HALF_OR_ALL
+@SOME_OR_ALL
 def test_random_programs_are_reported_alike(monkeypatch, count):
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
     fast = [report(random_kernel(seed)) for seed in range(count)]
@@ -590,7 +590,7 @@ READS_ATOMICALLY = (
 )
 
 
-@HALF_OR_ALL
+@SOME_OR_ALL
 def test_random_loops_that_read_atomically(monkeypatch, count):
     """Of several accesses that race with one, the two ways may report different ones."""
 
