@@ -4,7 +4,8 @@
 
 Imports, of `cuda_device` and of the example, are a part of their own; the compiler's stages import the modules that they need,
 and `cubin` is the assembler's. `other` is the rest of the compilation: the types of the arguments, and imports between stages.
-Each row is the median of its processes. The goals are for `whole`, which is all but the imports.
+Each row is the median of its processes, which find Python's bytecode of the modules in place. The goals are for `whole`, which
+is all but the imports.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 GOALS = {"product": 1.0, "attention": 2.0}
 """Seconds."""
+ENVIRONMENT = {"CUDA_DEVICE_CACHE": "0", "PYTHONDONTWRITEBYTECODE": ""}
+"""No cache of kernels; Python keeps the bytecode of modules, as it does by default."""
 
 
 def compile_once(name: str, target: str) -> dict[str, float]:
@@ -54,8 +57,8 @@ def compile_once(name: str, target: str) -> dict[str, float]:
 
 def fresh(name: str, target: str) -> dict[str, float]:
     """`compile_once` in a new process."""
-    command, environment = [sys.executable, __file__, "--target", target, "--one", name], {"CUDA_DEVICE_CACHE": "0"}
-    output = subprocess.run(command, env=os.environ | environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [sys.executable, __file__, "--target", target, "--one", name]
+    output = subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True).stdout
     return dict(json.loads(output))
 
 
@@ -70,6 +73,7 @@ def main() -> None:
         print(json.dumps(compile_once(options.one, options.target)))
         return
     for name, goal in GOALS.items():
+        fresh(name, options.target)  # Python's bytecode is written
         runs = [fresh(name, options.target) for _ in range(options.count)]
         medians = {part: statistics.median(run[part] for run in runs) for part in runs[0]}
         verdict = "met" if medians["whole"] <= goal else "MISSED"
