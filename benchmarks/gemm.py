@@ -59,7 +59,7 @@ ROWS = (
     Row("float8e4m3", float8e4m3, bfloat16, True, 4e-3, "_scaled_mm, fast accumulation"),
     Row("int8", int8, int32, True, 0, "_int_mm"),
     Row("tf32", float32, float32, True, 1e-3, "matmul, allow_tf32"),
-    Row("float64", float64, float64, False, 1e-15, "matmul"),
+    Row("float64", float64, float64, False, 1e-14, "matmul"),
 )
 
 

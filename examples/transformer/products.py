@@ -13,7 +13,7 @@ GROUP = 8
 
 @functools.cache
 def gemm(
-    dtype=bfloat16, result=None, bm=128, bn=256, bk=None, stages=3, cluster=2, transposed=False, epilogue=None, ratio=1,
+    dtype=bfloat16, result=None, bm=128, bn=256, bk=None, stages=4, cluster=2, transposed=False, epilogue=None, ratio=1,
     before=None,
 ):  # fmt: skip
     """The kernel, and the layouts of its tiles of A, B and C, whose boxes are those of the tensor maps.
