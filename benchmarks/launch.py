@@ -54,6 +54,11 @@ def many(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p):  # noqa: E741
 
 
 @device.kernel
+def tiled(x, y, z, m: device.int32, n: device.int32, k: device.int32):
+    """Three tensor maps, of 128 bytes by value, and three numbers."""
+
+
+@device.kernel
 def scale(a, x, y, n):
     """Each thread scales a number."""
     i = device.tid(1)
@@ -111,8 +116,8 @@ end:
 
 
 def ready(arguments: int) -> tuple[ctypes.Array[ctypes.c_void_p], object]:
-    """The addresses of parameters that are zeros, and the zeros."""
-    values = (ctypes.c_uint64 * arguments)()
+    """The addresses of parameters of at most 128 bytes that are zeros, and the zeros."""
+    values = (ctypes.c_uint64 * (arguments + 16))()
     return (ctypes.c_void_p * arguments)(*(ctypes.addressof(values) + 8 * i for i in range(arguments))), values
 
 
@@ -219,6 +224,19 @@ def ours(stream: Any, arrays: list[Any], name: str) -> list[Row]:
 
         rows.append(Row(f"16 {name.removeprefix('3 ')}", repeated(launch_many)))
     return rows
+
+
+def with_maps(stream: Any) -> list[Row]:
+    """Launches of ours with three tensor maps and three numbers."""
+    name = "3 tensor maps, 3 ints"
+    maps = [device.TensorMap.of(device.zeros((64, 64), stream=stream), (32, 32)) for _ in range(3)]
+    x, y, z = maps
+
+    def launch() -> None:
+        device.launch(tiled, x, y, z, 64, 64, 64, grid=1, block=32, stream=stream)
+
+    prepared = device.prepare(tiled, x, y, z, 64, 64, 64, grid=1, block=32, stream=stream)
+    return [Row(name, repeated(launch)), Row(f"{name}, prepared", repeated(prepared))]
 
 
 # The others. Each gives a launch of a kernel that does nothing with three arrays and a number.
@@ -462,11 +480,17 @@ def main() -> None:
     alone = least(at_home, arrays, "a built-in function")
     rows += [captured(Row("bare loop", bare(nothing, at_home, 7)), handle), alone, captured(alone, handle)]
     loops = [Row("bare loop", bare(nothing, stream, 7)), Row("bare loop, 16 arrays", bare(many, stream, 32))]
+    if driver.properties(driver.current_ordinal()).capability >= (9, 0):
+        rows += with_maps(stream)
+        for row in rows[-2:]:
+            row.run(WARM)
+        loops.append(Row("bare loop, tensor maps", bare(tiled, stream, 6)))
     side = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
     questions = [question("cuCtxGetCurrent"), question("cuStreamGetCtx", side), question("cuStreamIsCapturing", side)]
     costs = measure([*loops, *rows, *others(), *questions], driver.synchronize_context)
     for name, cost in costs.items():
         kind = ", 16 arrays" if name.startswith("16") else ", captured" if name.endswith("captured") else ""
+        kind = ", tensor maps" if "tensor maps" in name else kind
         base = costs[f"bare loop{kind}"]
         print(f"{name:40} {cost:7.2f} us  {cost / base:6.2f}")
     if options.json:

@@ -2,9 +2,12 @@
 
     python benchmarks/transformer.py
 
-Each row is checked against float64 on random data. Times are medians of interleaved rounds of CUDA graphs with several launches;
-a ratio is PyTorch's time over ours, and for RMSNorm, softmax and the rotary embedding the time of a copy of the same array over
-ours. The weights of products of 16 and 64 rows come from memory. Needs a GPU with sm_90a, and PyTorch.
+Each row is checked against float64 on random data. Times are medians of interleaved rounds of CUDA graphs with several launches.
+A ratio is PyTorch's time over ours, and for RMSNorm, softmax and the rotary embedding the bandwidth over that of a copy of the
+same array, where the tables of cosines and sines, 3 % of the bytes, count as read once. Products of 16 and 64 rows
+read their weights from memory; ours that are dependent start to do so during the launch before.
+
+Needs a GPU with sm_90a, and PyTorch.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_device as device
-from cuda_device import TensorMap, int32
+from cuda_device import TensorMap, bfloat16, float8e4m3, int32
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 
@@ -94,29 +97,40 @@ def product(size: tuple[int, int, int], stream: Any, **tile: Any) -> None:
     )
 
 
-def tall(size: tuple[int, int, int], stream: Any) -> None:
-    """C = X @ W.T of few rows in bfloat16, with weights that are not in the L2 cache."""
+def tall(size: tuple[int, int, int], dtype: Any, dependent: bool, stream: Any) -> None:
+    """C = X @ W.T of few rows, for float8e4m3 with a scale for each row of X and of W. W is not in the L2 cache."""
+    import epilogues
     import tall_products
     import torch
 
-    m, n, k = size
+    (m, n, k), narrow = size, dtype is float8e4m3
+    kind = torch.float8_e4m3fn if narrow else torch.bfloat16
     with torch.cuda.stream(stream):
-        x = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
-        weights = [torch.randn(n, k, device="cuda", dtype=torch.bfloat16) for _ in range(LAUNCHES)]
+        x, *weights = (torch.randn(rows, k, device="cuda").to(kind) for rows in (m, *[n] * 2 * LAUNCHES))
+        scales = [torch.rand(rows, device="cuda") if narrow else torch.ones(rows, device="cuda") for rows in (m, n)]
         c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
         torch.cuda.synchronize()
-        launches = [tall_products.prepare(x, w, c, stream=stream) for w in weights]
+        settings = {"dtype": dtype, "epilogue": epilogues.scaled if narrow else None, "dependent": dependent}
+        more = scales if narrow else ()
+        launches = [tall_products.prepare(x, w, c, *more, stream=stream, **settings) for w in weights]
     own, others = itertools.cycle(launches), itertools.cycle(weights)
 
     def ours() -> None:
         next(own)()
 
-    times = medians({"ours": ours, "torch": lambda: torch.matmul(x, next(others).T)}, stream, 4 * LAUNCHES)
+    def theirs() -> Any:
+        right = next(others).T
+        if narrow:
+            return torch._scaled_mm(x, right, scales[0][:, None], scales[1][None], out_dtype=torch.bfloat16)
+        return torch.matmul(x, right)
+
+    times = medians({"ours": ours, "torch": theirs}, stream, 4 * LAUNCHES)
     with torch.cuda.stream(stream):
         launches[0]()
         torch.cuda.synchronize()
-        error = difference(c, x.double() @ weights[0].double().T)
-    show(f"product {m} x {n} x {k}", times, error, 2 * n * k, "TB/s")
+        error = difference(c, x.double() @ weights[0].double().T * scales[0][:, None].double() * scales[1].double())
+    name = f"product {m} x {n} x {k}{', float8' * narrow}{', dependent' * dependent}"
+    show(name, times, error, weights[0].nbytes, "TB/s")
 
 
 def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
@@ -165,11 +179,11 @@ def rows(stream: Any, count: int = 16384, columns: int = 4096) -> None:
         positions = torch.arange(count, device="cuda", dtype=torch.int32)
         torch.cuda.synchronize()
     heads = columns // 128
-    launches: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {
+    launches: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
         "RMSNorm": (rowwise.rms_norm(columns, warps=8), (x, weight, out), {"grid": count, "block": 256}),
-        "softmax": (rowwise.softmax(columns), (x, out), {"threads": 32 * count, "block": 128}),
+        "softmax": (rowwise.softmax(columns), (x, out), {"grid": count, "block": 256}),
         "rotary embedding": (
-            rowwise.rotary(), (turned, cosines, sines, positions, int32(heads)), {"threads": count * heads * 8, "block": 128}
+            rowwise.rotary(), (turned, cosines, sines, positions, int32(heads)), rowwise.rotary_sizes(count, heads)
         ),
     }  # fmt: skip
     exact = x.double()
@@ -188,11 +202,10 @@ def rows(stream: Any, count: int = 16384, columns: int = 4096) -> None:
             ours()
             torch.cuda.synchronize()
             error = difference(result, right[name])
-        show(
-            f"{name}, {count} x {columns}, of a copy",
-            medians({"ours": ours, "copy": lambda: copy.copy_(x)}, stream),
-            error,
-        )
+        times = medians({"ours": ours, "copy": lambda: copy.copy_(x)}, stream)
+        if result is turned:
+            times["copy"] *= 1 + (cosines.nbytes + sines.nbytes + positions.nbytes) / (2 * x.nbytes)
+        show(f"{name}, {count} x {columns}, of a copy", times, error)
 
 
 def _rotated(x: Any, cosines: Any, sines: Any) -> Any:
@@ -214,7 +227,8 @@ def main() -> None:
     product((4000, 4104, 4032), stream, bn=192, stages=4)
     for m in (16, 64):
         for n, k in ((4096, 4096), (14336, 4096), (4096, 14336)):
-            tall((m, n, k), stream)
+            for dtype, dependent in itertools.product((bfloat16, float8e4m3), (False, True)):
+                tall((m, n, k), dtype, dependent, stream)
     for head in (128, 64):
         for tokens in (4096, 16384):
             for causal in (False, True):

@@ -404,7 +404,7 @@ class RaceDetector:
             return ""
         name, _, index = race.where.removesuffix("]").rpartition("[")
         element = (
-            f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
+            f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if name else "atomic_ref(array, index)"
         )
         line = _line(race.first)
         reads = any(

@@ -114,12 +114,12 @@ def bind_call(
     named: Mapping[str, object],
     first: int = 0,
 ) -> inspect.BoundArguments:
-    """Binds the arguments of a call to a signature. Messages leave out its `first` parameters."""
+    """Binds the arguments of a call to a signature. Messages leave out its `first` parameters, and `self`."""
     signature = function if isinstance(function, inspect.Signature) else _signature(function)
     try:
         return signature.bind(*positional, **named)
     except TypeError as error:
-        plain = [p.replace(annotation=p.empty) for p in list(signature.parameters.values())[first:]]
+        plain = [p.replace(annotation=p.empty) for p in list(signature.parameters.values())[first:] if p.name != "self"]
         usage = signature.replace(parameters=plain, return_annotation=signature.empty)
         raise CompileError(f"{shown}: {error}", help=f"write {shown}{usage}") from None
 

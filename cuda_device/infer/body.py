@@ -97,6 +97,8 @@ _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
 """Operations that do not read references to records if the policy has such."""
 _OPERATORS = frozenset((ops.PY_BINARY, ops.PY_COMPARE, ops.PY_UNARY))
+_FEW = 4
+"""To select one of so many items is no reason to unroll a loop."""
 # Functions with more block versions are refused, because their compilation would hardly end.
 _VERSIONS = 20_000
 
@@ -224,6 +226,8 @@ class Body:
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
         self.unrolled = set[Location]()
         """The places of loops over constant ranges whose bodies need constants."""
+        self.on_trial, self.kept = set[Location](), set[Location]()
+        """Those that stay unrolled if indices become constants, and those where they did not."""
         self.read(pass_all=bool(self.objects or self.variant.reading))
 
     def read(self, pass_all: bool) -> None:
@@ -240,8 +244,11 @@ class Body:
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
         self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
-        self.constant_ranges = set[Location]()
-        """The places of loops over constant ranges that are not unrolled."""
+        self.constant_ranges: dict[Location, int] = {}
+        """The places of loops over constant ranges, and their numbers of iterations."""
+        self.walked = set[Location]()
+        """Those among them that walk through tuples, and are to be unrolled on trial."""
+        self.walks: unrolling.Walks | None = None
 
     def run(self) -> tuple[Function, State, frozenset[Identity]]:
         """Returns the typed function, the state of its result, and the objects that it changes."""
@@ -286,13 +293,34 @@ class Body:
 
     def unroll(self, versions: Iterable[BlockVersion]) -> None:
         """Raises `_MustUnroll` if versions that need constants are in loops over constant ranges; the inner loops come first."""
-        candidates = self.constant_ranges - self.unrolled
+        candidates = self.constant_ranges.keys() - self.unrolled
         if not candidates:
             return
         count = len(self.unrolled)
+        self.on_trial |= self.walked - self.kept
+        self.unrolled |= self.walked - self.kept
         self.unrolled.update(unrolling.innermost(self.python, [version.source for version in versions], candidates))
-        if len(self.unrolled) > count:
+        if self.walked or len(self.unrolled) > count:
             raise _MustUnroll
+
+    def selected(self, op: Op, count: int) -> None:
+        """Raises `Follows` where one of `count` items is selected by an index that an unrolled loop makes a constant.
+
+        Loops where it has not become one, because the index also depends on something else, stay as they are.
+        """
+        if count <= _FEW or not self.constant_ranges or not op.operands:
+            return
+        self.walks = self.walks or unrolling.Walks(self.python)
+        walked, stay = self.walks.of(op.operands[1], count, self.constant_ranges, self.unrolled)
+        self.kept |= stay
+        walked -= self.kept
+        if failed := walked & self.on_trial:
+            self.kept |= failed
+            self.unrolled -= failed
+            raise _MustUnroll
+        if walked := walked - self.unrolled:
+            self.walked |= walked
+            raise Follows("the index must be a constant")
 
     def iterated(self, op: Op, cells: Mapping[Value, Cell]) -> Op:
         """The operation `iter`, which is marked if the loop is unrolled."""
@@ -415,6 +443,7 @@ class Body:
         version.exports, version.changed = {}, set()
         frame.code, frame.captured, frame.activation = self.variant.code, self.captured, self.activation
         frame.site, frame.where, frame.policy = version.key, self.variant.where, self.policy
+        frame.selected = self.selected
         cells = {value: self.shared[value] for value in self.uses.used[version.source]}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):

@@ -335,6 +335,7 @@ class Frame:
         """The number of operations so far that may have changed memory."""
         self.sealed_values: list[Value] = []
         """The tuples that this block sealed, in their order, since it called a function that may have sealed some."""
+        self.selected: Callable[[Op, int], None] = lambda *_: None  # `Body.selected`
         self.passed_over: set[Value] = set()
         """Values read from places that are then used by reference. Their loads are dropped if nothing else uses them."""
         self.shorter: dict[Value, Value] = {}

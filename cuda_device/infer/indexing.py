@@ -86,9 +86,7 @@ def constant_slice(frame: Frame, index: Cell) -> slice | None:
     bounds = [part.known.value for part in frame.fields(index)]
     known = [bound for bound in bounds if bound is None or isinstance(bound, int)]
     if not index.known.constant or len(known) < len(bounds):
-        raise CompileError(
-            "the bounds of a tuple's slice must be constant integers", help="index its elements in a loop"
-        )
+        raise not_constant("the bounds of a tuple's slice must be constant integers", "index its elements in a loop")
     if known[2:] == [0]:
         raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
     return slice(*known)

@@ -80,7 +80,7 @@ _RANDOM = "compute random numbers from a seed and the thread's position, or pass
 # The first that fits counts.
 _MODULES = {
     "cuda_device.runtime.arrays.device_array": "use local_array or shared_array, which have a constant shape",
-    "cuda_device": "call it on the host, and pass the result to the kernel",
+    "cuda_device": "call it on the host; kernels take the result as an argument, or as a constant from a variable outside",
     "_operator": "write the operator itself: a in b, a is b, f(x)",
     "itertools": "write the loops, one inside the other or one after the other",
     "random": _RANDOM,

@@ -104,7 +104,13 @@ class TileLayout:
 
     @property
     def panels(self) -> int:
-        """The number of panels."""
+        """The number of panels. Raises `ValueError` if the tile does not consist of whole panels of the swizzle."""
+        if self.swizzle not in (32, 64, 128) or self.columns % self.width or self.columns <= 0:
+            size = sizeof(self.dtype)
+            raise ValueError(
+                f"a row of {self.columns} elements of {size} bytes does not consist of panels of swizzle={self.swizzle} bytes: "
+                "the swizzle is 32, 64 or 128, and a row has a multiple of so many bytes"
+            )
         return self.columns // self.width
 
     @property
@@ -258,7 +264,7 @@ def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     step, number = 32 // sizeof(b.dtype), int32 if b.dtype in (int8, uint8) else float32
     kind = "tf32" if b.dtype is float32 else b.dtype
     sums = [number(0) for _ in range(n // 2)] if acc is None else [x if accumulate else number(0) for x in acc]
-    for k in tuple(range(0, depth, step)):
+    for k in tuple(range(0, depth, step)):  # unrolled, also where no register depends on k
         left = a[4 * k // step : 4 * k // step + 4] if isinstance(a, tuple) else _left(a, k)
         for j in tuple(range(0, n, 16)):
             right = _right(b, j, k) if j + 8 < n else _half(b, j, k)
@@ -303,7 +309,7 @@ def _mma_of_float64(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
     lane = int32(thread_idx.x) & 31
     for k in tuple(range(0, depth, 8)):
         low, high = _pair(a, row_of(0), k + lane % 4 * 2), _pair(a, row_of(1), k + lane % 4 * 2)
-        for j in tuple(range(0, n, 8)):
+        for j in range(0, n, 8):
             i, right = j // 2, _pair(b, j + lane // 4, k + lane % 4 * 2)
             part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
             part = mma_sync((low[0], high[0], low[1], high[1]), right, part, (16, 8, 8), float64)
@@ -355,7 +361,7 @@ def row_total(sums: tuple[Any, Any]) -> Any:
 def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combines `start` and this thread's elements of each of its two rows of a register tile: a pair of float32."""
     first, second = start if isinstance(start, tuple) else (float32(start), float32(start))
-    for i in tuple(range(0, len(acc), 4)):
+    for i in range(0, len(acc), 4):
         first = combine(first, combine(acc[i], acc[i + 1]))
         second = combine(second, combine(acc[i + 2], acc[i + 3]))
     return first, second
@@ -381,7 +387,7 @@ def map_rows(f: Callable[[Any, Any], Any], acc: Any, values: tuple[Any, Any]) ->
 
 def fragments(acc: Any, dtype: Any) -> Any:
     """A register tile converted to bfloat16 or float16, packed as the operand `a` of `mma`."""
-    return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in tuple(range(0, len(acc), 2))])
+    return tuple([pack(acc[i], acc[i + 1], dtype=dtype) for i in range(0, len(acc), 2)])
 
 
 _PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2, int32: int32x2, float64: float64x2}
@@ -395,12 +401,12 @@ def store(acc: Any, tile: Any) -> None:
     if target(provides(sm90a)) and sizeof(tile.dtype) == 2:
         words, lane = fragments(acc, tile.dtype), int32(thread_idx.x) & 31
         row = (int32(thread_idx.x) >> 5 & 3) * 16 + (lane & 15)
-        for i in tuple(range(0, len(words), 4)):
+        for i in range(0, len(words), 4):
             stmatrix(tile, row, i * 4 + 8 * (lane >> 4), (words[i], words[i + 1], words[i + 2], words[i + 3]))
     else:
         pair = _PAIRS[tile.dtype]
         pairs = tile.view(pair)
-        for i in tuple(range(0, len(acc), 2)):
+        for i in range(0, len(acc), 2):
             pairs[row_of(i // 2 % 2), column_of(i) >> 1] = pair(tile.dtype(acc[i]), tile.dtype(acc[i + 1]))
 
 
@@ -416,7 +422,7 @@ def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
     for half in (0, 1):
         r = row + row_of(half)
         if r < height:
-            for i in tuple(range(2 * half, len(acc), 4)):
+            for i in range(2 * half, len(acc), 4):
                 c = (column + column_of(i)) >> 1
                 if c < width:
                     pairs[r, c] = pair(array.dtype(acc[i]), array.dtype(acc[i + 1]))

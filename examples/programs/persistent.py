@@ -29,7 +29,8 @@ def silu(source, target, m_tiles: int32, n_tiles: int32):
         ring.init(1)
         device.fence_mbarrier_init()
     device.syncthreads()
-    work = tiles.persistent(int32(device.block_idx.x), int32(device.grid_dim.x), m_tiles, n_tiles)
+    # Blocks that run at the same time have tiles beside each other: their rows are contiguous memory.
+    work = tiles.persistent(int32(device.block_idx.x), int32(device.grid_dim.x), m_tiles, n_tiles, group=1)
     if thread >= WORKERS:
         if thread == WORKERS:
             for step, (i, j) in enumerate(work):
@@ -42,9 +43,9 @@ def silu(source, target, m_tiles: int32, n_tiles: int32):
                 device.bulk_wait(1, read=True)  # the store of the last but one result has read it
             device.barrier_sync(1, WORKERS)
             x, y = tile.tile(inputs, stage), tile.tile(results, half)
-            for row in range(thread // tile.columns, tile.rows, WORKERS // tile.columns):
-                value = x[row, thread % tile.columns]
-                y[row, thread % tile.columns] = value / (1 + math.exp(-value))
+            for n in range(thread, tile.rows * tile.columns, WORKERS):
+                value = x[n // tile.columns, n % tile.columns]
+                y[n // tile.columns, n % tile.columns] = value / (1 + math.exp(-value))
             device.fence_proxy_async()
             device.barrier_sync(1, WORKERS)
             if thread == 0:

@@ -82,6 +82,16 @@ def scaled_add(acc, row, column, scale_a, scale_b, residual):
     return epilogues.add(epilogues.scaled(acc, row, column, scale_a, scale_b), row, column, residual)
 
 
+def load_scaled_chunks(acc, row, column, scale_a, scale_b, residual):
+    """`before` for `scaled_add_chunks`."""
+    return scale_a, scale_b, *epilogues.load_chunks(acc, row, column, residual)
+
+
+def scaled_add_chunks(acc, row, column, scale_a, scale_b, chunks):
+    """`scaled_add` of a residual that `load_scaled_chunks` has loaded."""
+    return epilogues.add_chunks(epilogues.scaled(acc, row, column, scale_a, scale_b), row, column, chunks)
+
+
 def scaled_swiglu(acc, row, column, scale_a, scale_b):
     """SwiGLU of A @ B with the scales of its rows and columns."""
     return epilogues.swiglu(epilogues.scaled(acc, row, column, scale_a, scale_b), row, column)
@@ -89,6 +99,11 @@ def scaled_swiglu(acc, row, column, scale_a, scale_b):
 
 SCALED = {None: epilogues.scaled, epilogues.add: scaled_add, epilogues.swiglu: scaled_swiglu}
 """The epilogues of products of quantised matrices."""
+LOADED_BEFORE = {
+    epilogues.add: (epilogues.load_chunks, epilogues.add_chunks),
+    scaled_add: (load_scaled_chunks, scaled_add_chunks),
+}
+"""What loads a residual before the products of a tile, and the epilogue for it."""
 MOST_SEQUENCES = 256
 """The sequences of a decode step, whose products have so many rows at most."""
 
@@ -208,7 +223,16 @@ class DecoderLayer:
     def _product(self, a: Matrix, b: Matrix, c: Any, epilogue: Any = None, more: Any = (), ratio: int = 1) -> Any:
         """C = A @ B.T with an epilogue."""
         dtype, epilogue, more = with_scales(a, b, epilogue, more)
-        kernel, *layouts = products.gemm(dtype, bfloat16, transposed=True, epilogue=epilogue, ratio=ratio, **self.tile)
+        before, epilogue = LOADED_BEFORE.get(epilogue, (None, epilogue))
+        settings = {
+            "transposed": True,
+            "epilogue": epilogue,
+            "before": before,
+            "ratio": ratio,
+            "stages": 4,
+            **self.tile,
+        }
+        kernel, *layouts = products.gemm(dtype, bfloat16, **settings)
         maps = [map_of(x, layout) for x, layout in zip((a.values, b.values, c), layouts, strict=True)]
         (m, k), n = a.values.shape, len(b.values)
         blocks = self.blocks // layouts[1].blocks * layouts[1].blocks
@@ -223,9 +247,8 @@ class DecoderLayer:
     def _rotary(self, qkv: Any, cosines: Any, sines: Any, positions: Any) -> Any:
         """Rotates the queries and keys in place."""
         heads = self.sizes.heads + self.sizes.key_heads
-        threads = len(qkv) * heads * (self.sizes.head // 2 // rowwise.CHUNK)
-        kernel = rowwise.rotary(self.sizes.head)
-        return self._prepare(kernel, qkv, cosines, sines, positions, int32(heads), threads=threads, block=128)
+        kernel, sizes = rowwise.rotary(self.sizes.head), rowwise.rotary_sizes(len(qkv), heads, self.sizes.head)
+        return self._prepare(kernel, qkv, cosines, sines, positions, int32(heads), **sizes)
 
     def _attention(self, qkv: Any, out: Any, sequences: int) -> Any:
         """Attention to the columns of `qkv` that hold the queries, keys and values."""

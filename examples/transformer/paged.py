@@ -4,9 +4,9 @@
     append(qkv, cosines, sines, cache, stream)()        rotates the queries and keys, and adds the keys and values to the cache
     attend(qkv, cache, out, stream)()                   attention of the queries to all tokens in the cache
 
-Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and a key head, and
-each warp of them has every n-th group of keys, which it loads into a ring of its own. It multiplies them by the queries of all
-heads that use them; at the end the blocks combine what their warps have through distributed shared memory.
+Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and key heads, and
+each warp of them has every n-th group of keys of a head, which it loads into a ring of its own. It multiplies them by the queries
+of all heads that use them; at the end the blocks combine what their warps have through distributed shared memory.
 """
 
 import functools
@@ -36,14 +36,15 @@ class PagedCache(NamedTuple):
 
 
 @functools.cache
-def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, dtype=bfloat16):
+def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, heads=1):
     """The kernel for heads of `head` elements, 64 or 128, and pages of `page` tokens, and the box of its tensor maps.
 
     `queries` heads of queries, at most 16, use the same key head. A cluster of `parts` blocks of `warps` warps reads the keys and
-    values of a sequence and a key head, and each warp `keys` of them at a time, a multiple of 16 that divides `page`.
+    values of a sequence and `heads` key heads, a divisor of `warps`. Each warp reads those of one head, `keys` at a time: a
+    multiple of 16 and a divisor of `page`.
     """
-    of_k = tiles.TileLayout(keys, head, dtype)
-    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps * parts
+    of_k = tiles.TileLayout(keys, head, bfloat16)
+    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps // heads * parts
     factor = math.log2(math.e) / math.sqrt(head)
 
     def load(tile, map, page_number, row, key_head, bar):
@@ -57,7 +58,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
         words = q.view(uint32)
         fragments = []
         for i in tuple(range(head // 4)):
-            row, column = device.fragment_place("a", (16, 8, 16), dtype, 2 * (i % 4))
+            row, column = device.fragment_place("a", (16, 8, 16), bfloat16, 2 * (i % 4))
             inside = row < queries
             word = words[sequence, (first + (row if inside else 0) * head + i // 4 * 16 + column) // 2]
             fragments.append(word if inside else uint32(0))
@@ -65,49 +66,51 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
 
     @device.kernel(max_threads=threads, fastmath=True, cluster=parts)
     def kernel(q, map_k, map_v, table, lengths, out):
-        k = device.shared_array(of_k.stages(warps * stages), dtype)
-        v = device.shared_array(of_k.stages(warps * stages), dtype)
+        k = device.shared_array(of_k.stages(warps * stages), bfloat16)
+        v = device.shared_array(of_k.stages(warps * stages), bfloat16)
         sums = device.shared_array((warps, queries, head // 2), float32x2)
         states = device.shared_array((warps, queries), float32x2)  # the maxima, and the sums of the weights
         bars = device.shared_array(warps * stages, device.MBarrier)
         thread, rank = int32(device.thread_idx.x), int32(device.block_rank)
         warp, lane = device.shfl_sync(0xFFFFFFFF, thread >> 5, 0), thread & 31
-        key_head, sequence = int32(device.block_idx.y), int32(device.block_idx.z)
-        length, first = lengths[sequence], rank * warps + warp
+        key_head, sequence = int32(device.block_idx.y) * heads + warp % heads, int32(device.block_idx.z)
+        length, first = lengths[sequence], rank * (warps // heads) + warp // heads
         groups = (length + keys - 1) // keys
         steps = (groups - first + stride - 1) // stride
         # The newest token is in the last group of keys. The others do not depend on the launch before.
-        early, ahead = min((groups - 1 - first + stride - 1) // stride, stages), min(steps, stages)
+        early, ahead = (groups - 1 - first + stride - 1) // stride, min(steps, stages)
 
-        def start(step, slot):
+        def number_of(step):
+            """The number of the page of a step, or of the last one."""
+            return table[sequence, (first + min(step, steps - 1) * stride) * keys // page]
+
+        def start(step, slot, number):
             """Starts to load the keys and values of a step, by one thread."""
-            row = (first + step * stride) * keys
-            number = table[sequence, row // page]
+            row = (first + step * stride) * keys % page
             bars[slot].arrive_expect_tx(2 * of_k.nbytes)
-            load(k[slot], map_k, number, row % page, key_head, bars[slot])
-            load(v[slot], map_v, number, row % page, key_head, bars[slot])
+            load(k[slot], map_k, number, row, key_head, bars[slot])
+            load(v[slot], map_v, number, row, key_head, bars[slot])
 
-        if lane == 0:
-            for stage in range(stages):
-                bars[warp * stages + stage].init(1)
+        if lane < stages:
+            bars[warp * stages + lane].init(1)
             device.fence_mbarrier_init()
-            for step in range(early):
-                start(step, warp * stages + step)
+        if lane < min(early, ahead):
+            start(lane, warp * stages + lane, number_of(lane))
         device.wait_dependencies()
         device.launch_dependents()
-        if lane == 0:
-            for step in range(max(early, 0), ahead):
-                start(step, warp * stages + step)
+        if lane >= early and lane < ahead:
+            start(lane, warp * stages + lane, number_of(lane))
         device.syncwarp(0xFFFFFFFF)
         left = query_fragments(q, sequence, key_head * queries * head)
         most, total, acc = (LOWEST, LOWEST), (float32(0), float32(0)), tiles.zeros(head)
         for step in range(steps):
             slot, rest = warp * stages + step % stages, length - (first + step * stride) * keys
+            number = number_of(step + stages)
             bars[slot].wait(step // stages & 1)
             right = of_k.tile(v, slot)
             if rest < keys:  # what follows the last token may be NaN
                 for i in range(rest * head + lane, keys * head, 32):
-                    right[i // head, i % head] = dtype(0)
+                    right[i // head, i % head] = bfloat16(0)
                 device.syncwarp(0xFFFFFFFF)
             scores = tiles.warp_mma(None, left, of_k.tile(k, slot))
             scores = tuple([x if tiles.column_of(i) < rest else LOWEST for i, x in enumerate(scores)])
@@ -120,9 +123,9 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
             )
             total = tiles.own_rows(weights, (total[0] * factors[0], total[1] * factors[1]), lambda x, y: x + y)
             acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
-            acc = tiles.warp_mma(acc, tiles.fragments(weights, dtype), right.T)
+            acc = tiles.warp_mma(acc, tiles.fragments(weights, bfloat16), right.T)
             if lane == 0 and step + stages < steps:
-                start(step + stages, slot)
+                start(step + stages, slot, number)
         total = tiles.row_total(total)
         for half in (0, 1):
             row = lane // 4 + 8 * half
@@ -132,22 +135,22 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
                 for i in tuple(range(2 * half, head // 2, 4)):
                     sums[warp, row, tiles.column_of(i) // 2] = float32x2(acc[i], acc[i + 1])
         device.cluster_sync()
-        for i in range(rank * threads + thread, queries * head // 2, parts * threads):
-            row, column = i // (head // 2), i % (head // 2)
+        for i in range(rank * threads + thread, heads * queries * head // 2, parts * threads):
+            index, row, column = i // (queries * head // 2), i // (head // 2) % queries, i % (head // 2)
             highest = LOWEST
             for part in range(parts):
-                for other in range(warps):
+                for other in range(index, warps, heads):
                     highest = max(highest, device.cluster_shared(states, part)[other, row].x)
             result, whole = float32x2(0, 0), float32(0)
             for part in range(parts):
-                for other in range(warps):
+                for other in range(index, warps, heads):
                     state = device.cluster_shared(states, part)[other, row]
                     weight = math.exp2(state.x - highest)
                     whole += state.y * weight
                     result += device.cluster_shared(sums, part)[other, row, column] * weight
             scale = 1 / whole if whole > 0 else float32(0)
-            place = (key_head * queries + row) * head // 2 + column
-            out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=dtype)
+            place = ((int32(device.block_idx.y) * heads + index) * queries + row) * head // 2 + column
+            out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=bfloat16)
         device.cluster_sync()
 
     return kernel, box
@@ -204,16 +207,17 @@ def attend(q: Any, cache: PagedCache, out: Any, stream: Any = None, dependent: b
     """
     sequences, key_heads, page, head = check_cache(cache)
     columns = out.shape[-1]
-    queries = columns // (key_heads * head)
+    queries = max(columns // (key_heads * head), 1)
     check("out", out, (sequences, queries * key_heads * head))
     check("q", q, (sequences, max(q.shape[-1], columns)))
-    if not 1 <= queries <= 16:
-        raise device.LaunchError(
-            f"{queries} heads of queries for each key head", "give 1 to 16 heads of queries for each key head"
-        )
+    settings = {"keys": 16, "warps": 4, "parts": 2, "heads": 1, **settings}
+    keys, heads = settings["keys"], settings["heads"]
+    if queries > 16 or keys % 16 or page % keys or settings["warps"] % heads or key_heads % heads:
+        reason = f"{queries} queries for each of {key_heads} key heads, pages of {page} tokens, {settings}"
+        raise device.LaunchError(reason, "see the docstring of paged_attention for what they have to be")
     kernel, box = paged_attention(head, queries, page, **settings)
     maps = [TensorMap.of(x, box, swizzle=128) for x in (cache.keys, cache.values)]
-    grid, block = (settings.get("parts", 2), key_heads, sequences), 32 * settings.get("warps", 4)
+    grid, block = (settings["parts"], key_heads // heads, sequences), 32 * settings["warps"]
     arguments = q, *maps, cache.table, cache.lengths, out
     return device.prepare(kernel, *arguments, grid=grid, block=block, dependent=dependent, stream=stream)
 

@@ -13,8 +13,9 @@ GROUP = 8
 
 @functools.cache
 def gemm(
-    dtype=bfloat16, result=None, bm=128, bn=256, bk=None, stages=3, cluster=2, transposed=False, epilogue=None, ratio=1
-):
+    dtype=bfloat16, result=None, bm=128, bn=256, bk=None, stages=3, cluster=2, transposed=False, epilogue=None, ratio=1,
+    before=None,
+):  # fmt: skip
     """The kernel, and the layouts of its tiles of A, B and C, whose boxes are those of the tensor maps.
 
     A is (m, k), and B is (k, n), or (n, k) if it is `transposed`, as it must be for elements of 8 and 32 bits. Those of float32
@@ -28,6 +29,8 @@ def gemm(
     `epilogue(acc, row, column, *more)` is a device function (see `epilogues`) that returns what is stored in C, from a register
     tile of 64 rows and `bn` columns of A @ B, float32 or int32, whose first element is that in `row` and `column`. The launch
     passes the tuple `more` after `k`. C has n / `ratio` columns, and the register tile that it returns bn / `ratio`.
+    `before`, with the same parameters, runs before the products of a tile, and returns a tuple that `epilogue` gets in place of
+    `more`: what it loads is there when the products are over.
     """
     bk, result = bk or 128 // device.sizeof(dtype), result or dtype
     number = {int8: int32, uint8: int32, float64: float64}.get(dtype, float32)
@@ -78,6 +81,8 @@ def gemm(
             half, own, lane = group - 1, thread & 127, thread & 31
             for i, j in tiles.persistent(first, blocks, m_tiles, n_tiles, GROUP):
                 acc = tiles.zeros(bn, number)
+                row, column = (i * cluster + rank) * bm + half * 64, j * bn
+                values = more if before is None else before(acc, row, column, *more)
                 previous = device.uint32(0)
                 for kt in range(steps):
                     stage = ring.wait(step)
@@ -91,9 +96,8 @@ def gemm(
                 acc = tiles.wait(0, acc)
                 if lane < cluster:
                     ring.release_in(previous, lane)
-                row, column = (i * cluster + rank) * bm + half * 64, j * bn
                 if epilogue is not None:
-                    acc = epilogue(acc, row, column, *more)
+                    acc = epilogue(acc, row, column, *values)
                 for start in tuple(range(0, bn // ratio, of_c.columns)):
                     if own == 0:
                         device.bulk_wait(0, read=True)

@@ -1,13 +1,13 @@
 """Kernels that are limited by memory: RMSNorm, softmax, rotary embedding and SwiGLU, in bfloat16, 16 bytes at a time.
 
-The elements of a row are in the registers of a block (RMSNorm) or a warp (softmax), so that each is read once and written once.
+The elements of a row are in the registers of a block, so that each is read once and written once.
 """
 
 import functools
 import math
 
 import cuda_device as device
-from cuda_device import bfloat16, float32, float32x4, int32, uint32x4
+from cuda_device import bfloat16, float32, float32x2, float32x4, int32, uint32x4
 
 CHUNK = 8
 """The bfloat16 elements of 16 bytes."""
@@ -85,53 +85,76 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
 
 
 @functools.cache
-def softmax(columns):
-    """The kernel for rows of `columns` elements, a multiple of 256: out = exp(x) / sum(exp(x)) for each row."""
-    chunks, factor = columns // (32 * CHUNK), math.log2(math.e)
+def softmax(columns, warps=8):
+    """The kernel for rows of `columns` elements, a multiple of 256 * warps: out = exp(x) / sum(exp(x)) for each row.
 
-    @device.kernel(max_threads=32 * WARPS, fastmath=True)
+    A block of `warps` warps computes a row.
+    """
+    threads, factor = 32 * warps, float32(math.log2(math.e))
+    chunks = columns // (threads * CHUNK)
+
+    @device.kernel(max_threads=threads, fastmath=True)
     def kernel(x, out):
-        lane, row = device.lane_id, device.tid(1) // 32
+        sums = device.shared_array(warps, float32x2)
+        thread, row = int32(device.thread_idx.x), device.block_idx.x
         source, target = x.view(uint32x4), out.view(uint32x4)
-        if row < len(x):
-            values = tuple(source[row, 32 * i + lane] for i in range(chunks))
-            most = float32(-math.inf)
-            for chunk in values:
-                most = max(most, *floats(chunk))
-            most = over_warp(max, most) * float32(factor)
-            total = float32(0)
-            for chunk in values:
-                for value in floats(chunk):
-                    total += math.exp2(value * float32(factor) - most)
-            share = 1 / over_warp(add, total)
-            for i in range(chunks):
-                weights = tuple(math.exp2(v * float32(factor) - most) * share for v in floats(values[i]))
-                target[row, 32 * i + lane] = chunk_of(weights)
+        values = tuple([source[row, threads * i + thread] for i in range(chunks)])
+        most = float32(-math.inf)
+        for chunk in values:
+            most = max(most, *floats(chunk))
+        most = over_warp(max, most) * factor
+        weights = tuple([tuple([math.exp2(v * factor - most) for v in floats(chunk)]) for chunk in values])
+        total = over_warp(add, sum([sum(chunk) for chunk in weights]))
+        if thread % 32 == 0:
+            sums[thread // 32] = float32x2(most, total)
+        device.syncthreads()
+        # The sums of the warps refer to their own maxima.
+        pairs = tuple([sums[i] for i in range(warps)])
+        highest = most
+        for pair in pairs:
+            highest = max(highest, pair.x)
+        total = float32(0)
+        for pair in pairs:
+            total += pair.y * math.exp2(pair.x - highest)
+        share = math.exp2(most - highest) / total
+        for i, chunk in enumerate(weights):
+            target[row, threads * i + thread] = chunk_of(tuple([w * share for w in chunk]))
 
     return kernel
 
 
 @functools.cache
-def rotary(head=128):
+def rotary(head=128, share=2):
     """The kernel that rotates the pairs (x[i], x[i + head / 2]) of each head by the angles of its token.
 
     `x` has the shape (tokens, columns), and is changed in place in its first `heads` heads. `cosines` and `sines` are float32 of
-    the shape (positions, head / 2), and `positions` has the position of each token.
+    the shape (positions, head / 2), and `positions` has the position of each token. A thread rotates the same 16 bytes of
+    `share` heads; `rotary_sizes` gives the sizes of the launch.
     """
     chunks = head // 2 // CHUNK
 
-    @device.kernel(max_threads=32 * WARPS)
+    @device.kernel(max_threads=256)
     def kernel(x, cosines, sines, positions, heads: int32):
-        number = device.tid(1)
-        part, rest = number % chunks, number // chunks
-        index, token = rest % heads, rest // heads
-        if token < len(x):
-            words = x.view(uint32x4)
-            left = index * (2 * chunks) + part
-            a, b = floats(words[token, left]), floats(words[token, left + chunks])
-            c = eight(cosines.view(float32x4), positions[token], 2 * part)
-            s = eight(sines.view(float32x4), positions[token], 2 * part)
-            words[token, left] = chunk_of(tuple(x * u - y * v for x, y, u, v in zip(a, b, c, s, strict=True)))
-            words[token, left + chunks] = chunk_of(tuple(y * u + x * v for x, y, u, v in zip(a, b, c, s, strict=True)))
+        part, token = int32(device.thread_idx.x), device.block_idx.x
+        words, position = x.view(uint32x4), positions[token]
+        step = int32(device.block_dim.y)
+        first = int32(device.thread_idx.y)
+        indices = tuple([first + i * step for i in range(share)])
+        lefts = tuple([(index if index < heads else first) * (2 * chunks) + part for index in indices])
+        pairs = tuple([(words[token, left], words[token, left + chunks]) for left in lefts])
+        c = eight(cosines.view(float32x4), position, 2 * part)
+        s = eight(sines.view(float32x4), position, 2 * part)
+        for i in range(share):
+            if indices[i] < heads:
+                a, b = floats(pairs[i][0]), floats(pairs[i][1])
+                words[token, lefts[i]] = chunk_of(tuple([u * p - v * q for u, v, p, q in zip(a, b, c, s, strict=True)]))
+                words[token, lefts[i] + chunks] = chunk_of(
+                    tuple([v * p + u * q for u, v, p, q in zip(a, b, c, s, strict=True)])
+                )
 
     return kernel
+
+
+def rotary_sizes(tokens, heads, head=128, share=2):
+    """The grid and block for `rotary`."""
+    return {"grid": tokens, "block": (head // 2 // CHUNK, -(-heads // share))}

@@ -7,23 +7,22 @@ sums through distributed shared memory. The order of the sums is fixed.
 import functools
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float32, float32x2, int32, tiles, uint16
+from cuda_device import TensorMap, bfloat16, float32, float32x2, int32, tiles
 
 
 @functools.cache
-def tall(tokens=16, dtype=bfloat16, weights=None, bm=128, bk=None, stages=5, split=4, epilogue=None, ratio=1):
+def tall(tokens=16, dtype=bfloat16, bm=128, bk=None, stages=5, split=4, epilogue=None, ratio=1):
     """The kernel, and the layouts of its tiles of W and X, whose boxes are those of the tensor maps.
 
     X is (m, k) with m <= `tokens`, a multiple of 8 up to 256, and W is (n, k). A cluster of `split` blocks computes `bm` columns
     of C, which are rows of W, in steps of `bk` elements of the depth, by default 128 bytes. X and W have elements of `dtype`:
-    bfloat16, float16, float8e4m3 or float8e5m2, or if X has 16 bits, W may have `weights` of 8.
+    bfloat16, float16, float8e4m3 or float8e5m2.
 
     `epilogue(acc, row, column, *more)` is a device function of `epilogues`: it returns what is stored in C from a register tile
     of X @ W.T. The launch passes the tuple `more`. C has n / `ratio` columns. The register tile has 16 columns if `bm` / `split`
     is a multiple of 16, as `swiglu` needs it.
     """
-    weights = weights or dtype
-    of_w = tiles.TileLayout(bm, bk or 128 // device.sizeof(weights), weights)
+    of_w = tiles.TileLayout(bm, bk or 128 // device.sizeof(dtype), dtype)
     of_x = tiles.TileLayout(tokens, of_w.columns, dtype)
     groups, share = bm // 64, bm // split  # the warpgroups of a block; the columns of C that it adds up and stores
     width = 16 if share % 16 == 0 else 8  # the columns that a warp stores at a time
@@ -32,15 +31,20 @@ def tall(tokens=16, dtype=bfloat16, weights=None, bm=128, bk=None, stages=5, spl
 
     @device.kernel(max_threads=128 * groups + 32, min_blocks=1, cluster=split)
     def kernel(map_w, map_x, c, k: int32, more=()):
-        w = device.shared_array(of_w.stages(stages), weights)
+        w = device.shared_array(of_w.stages(stages), dtype)
         x = device.shared_array(of_x.stages(stages), dtype)
-        sums = device.shared_array((split, tokens, share + 4), float32)  # of each block; 4 more avoid bank conflicts
+        sums = device.shared_array(
+            (split, share, tokens | 8), float32
+        )  # of each block; the margin avoids bank conflicts
         bars = device.shared_array((2, stages), device.MBarrier)
         ring = tiles.Ring(bars[0], bars[1])
         thread, group, rank = int32(device.thread_idx.x), tiles.warpgroup(), int32(device.block_rank)
         if thread == 0:
             ring.init(4 * groups)
             device.fence_mbarrier_init()
+        if thread == 128 * groups:
+            device.tma_prefetch(map_w)
+            device.tma_prefetch(map_x)
         device.syncthreads()
         device.cluster_arrive()
         first = int32(device.cluster_idx.x) * bm
@@ -66,18 +70,16 @@ def tall(tokens=16, dtype=bfloat16, weights=None, bm=128, bk=None, stages=5, spl
             for step in range(steps):
                 stage = ring.wait(step)
                 part = device.rows(of_w.tile(w, stage), group * 64, 64)
-                if weights is not dtype:
-                    part = widened(part, dtype)
                 acc = tiles.wait(0, tiles.mma(acc, part, of_x.tile(x, stage)))
                 if thread & 31 == 0:
                     ring.release(stage)
             device.cluster_wait()
             for half in (0, 1):
                 row = group * 64 + tiles.row_of(half)
-                part = device.cluster_shared(sums, row // share)
+                part = sums if split == 1 else device.cluster_shared(sums, row // share)
+                pairs = part.view(float32x2)
                 for i in tuple(range(2 * half, tokens // 2, 4)):
-                    for j in (i, i + 1):
-                        part[rank, tiles.column_of(j), row % share] = acc[j]
+                    pairs[rank, row % share, tiles.column_of(i) // 2] = float32x2(acc[i], acc[i + 1])
         device.cluster_sync()
         if group < groups:
             device.wait_dependencies()
@@ -94,36 +96,29 @@ def tall(tokens=16, dtype=bfloat16, weights=None, bm=128, bk=None, stages=5, spl
     return kernel, of_w, of_x
 
 
-def widened(tile, dtype):
-    """A tile of 8-bit floats as the operand `a` of a product, in registers, with elements of 16 bits."""
-    pairs, words = tile.view(uint16), []
-    for i in tuple(range(tile.shape[1] // 4)):
-        row, column = tiles.row_of(i % 2), i // 4 * 16 + i // 2 % 2 * 8 + (int32(device.thread_idx.x) & 3) * 2
-        values = device.unpack(device.uint32(pairs[row, column >> 1]), tile.dtype)
-        words.append(device.pack(values[0], values[1], dtype=dtype))
-    return tuple(words)
-
-
 def total(sums, row, column, width):
-    """The register tile from (row, column) on of the sum of (blocks, tokens, columns)."""
-    pairs, acc = sums.view(float32x2), []
-    for i in tuple(range(0, width // 2, 2)):
-        r, c = min(row + tiles.row_of(i // 2 % 2), sums.shape[1] - 1), (column + tiles.column_of(i)) >> 1
-        pair = pairs[0, r, c]
-        for block in tuple(range(1, sums.shape[0])):
-            pair = pair + pairs[block, r, c]
-        acc.append(pair.x)
-        acc.append(pair.y)
+    """The register tile from (row, column) on of the sum of (blocks, columns, tokens)."""
+    acc = []
+    for i in tuple(range(width // 2)):
+        r, c = min(row + tiles.row_of(i // 2 % 2), sums.shape[2] - 1), column + tiles.column_of(i)
+        acc.append(sum([sums[block, c, r] for block in range(sums.shape[0])], float32(0)))
     return tuple(acc)
 
 
-def prepare(x, w, c, *more, stream=None, dependent=None, **settings):
-    """Prepares the launch of C = X @ W.T with the `settings` of `tall`: the result launches it whenever it is called.
+def settings_for(rows, columns):
+    """Settings of `tall` that are fast on an H200: all blocks run at the same time, two of them on a multiprocessor."""
+    tokens, bm, split = -(-rows // 8) * 8, 128 if columns > 8192 else 64, 2
+    room = 112 * 1024 - bm * (tokens | 8) * 4
+    return {"tokens": tokens, "bm": bm, "split": split, "stages": max(2, room // (128 * (bm + tokens)))}
 
-    Launches that are `dependent` start to load W during the launch before.
+
+def prepare(x, w, c, *more, stream=None, dependent=None, **settings):
+    """Prepares the launch of C = X @ W.T with `settings` of `tall`: the result launches it whenever it is called.
+
+    Launches that are `dependent` start to load W during the launch before, which must not write it.
     """
-    settings = {"split": 4, **settings}
-    kernel, of_w, of_x = tall(-(-x.shape[0] // 8) * 8, **settings)
+    settings = settings_for(x.shape[0], w.shape[0]) | settings
+    kernel, of_w, of_x = tall(**settings)
     maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in ((w, of_w), (x, of_x))]
     sizes = {"grid": -(-w.shape[0] // of_w.rows) * settings["split"], "block": 2 * of_w.rows + 32}
     return device.prepare(kernel, *maps, c, int32(w.shape[1]), more, **sizes, dependent=dependent, stream=stream)

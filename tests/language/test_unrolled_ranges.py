@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import CompileError
@@ -42,6 +43,61 @@ def test_bodies_that_need_constants_are_unrolled(stream):
 def test_registers_stay_registers():
     text = device.compile(unrolls, np.zeros(1, np.float32), np.zeros((1, 2), np.float32), int, output="ptx").code
     assert ".local" not in text
+
+
+@device.kernel
+def walks(x, out, n):
+    i = device.tid(1)
+    sums = [x[i] * k for k in range(12)]
+    for a in range(3):
+        for b in (0, 1):
+            for k in range(n):
+                sums[2 * a + b] += x[k]
+    for a in range(0, 12, 4):
+        first, second = sums[a : a + 2]
+        sums[a + 2] -= first * second
+        if first > 100:
+            break
+    for a in range(12):
+        out[i, a] = sums[11 - a]
+
+
+def test_loops_that_walk_through_a_list_are_unrolled(stream):
+    x = np.arange(32, dtype=np.float32)
+    _, out = stream.run(walks, x, np.zeros((32, 12), np.float32), 5, block=32)
+    sums = np.multiply.outer(np.arange(12.0), x)
+    sums[:6] += sum(range(5))
+    going = np.full(32, True)
+    for a in range(0, 12, 4):
+        sums[a + 2] -= np.where(going, sums[a] * sums[a + 1], 0)
+        going &= sums[a] <= 100
+    assert (out.T == sums[::-1]).all()
+
+
+def test_loops_that_walk_through_a_list_select_nothing():
+    text = device.compile(walks, np.zeros(1, np.float32), np.zeros((1, 2), np.float32), int, output="ptx").code
+    assert "selp" not in text and ".local" not in text
+
+
+SELECTIONS = {
+    "more iterations than items": "for i in range(500): t[i % 12] += x[i]",
+    "too many copies": "for i in range(12):\n  for j in range(12):\n   for k in range(12): t[i] += t[j] * t[k]",
+    "an index that stays unknown": "for i in range(n):\n  for j in range(12): t[(i + j) % 12] += x[j]",
+    "few items": "for i in range(4):\n  for j in range(n): s[i] += x[j]",
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_loops_that_gain_nothing_stay_loops(name, stream):
+    source = (
+        f"def k(x, n):\n t, s = [x[v] for v in range(12)], [1, 2, 3, 4]\n {SELECTIONS[name]}\n x[0] = sum(t) + sum(s)\n"
+    )
+    x, expected = np.linspace(0, 0.1, 500), np.linspace(0, 0.1, 500)
+    define(source)(expected, 3)
+    assert np.allclose(stream.run(device.kernel(define(source)), x, 3, block=1), expected)
+    marked = source.replace("+=", '+= device.ptx("mov.u32 $0, %smid; // here", result=device.uint32) * 0 +')
+    kernel = device.kernel(define(marked))
+    assert device.compile(kernel, x, int, output="llvm", target="sm_90").code.count("// here") == 1
 
 
 def test_other_loops_stay_loops():

@@ -110,15 +110,33 @@ def check(paged, on, tokens, **settings):
     tokens.check(*tokens.step(paged, on, **settings))
 
 
-def test_decode_without_races(paged):
-    """Lengths are no multiples of a page, and rings go round."""
-    on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
-    check(paged, on, Tokens((37, 50), 16), warps=2, stages=1, parts=1)
+def test_decode(paged, warpgroups):
+    """Sequences are empty, of the new token alone, end at a page or not; blocks share a sequence, rings go round."""
+    on = warpgroups
+    if on.kind == "cpu":
+        on = StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+    check(paged, on, Tokens((0, 1, 64, 99), 32), keys=16, warps=2, stages=1, parts=2)
 
 
-def test_clusters_share_a_sequence(paged, warpgroups):
-    """Sequences are empty, of the new token alone, and end at a page; most warps have nothing to do."""
-    check(paged, warpgroups, Tokens((0, 1, 64, 130), 32), keys=16, warps=2, stages=2, parts=2)
+@pytest.mark.long
+def test_sixteen_queries_of_a_key_head(paged, warpgroups):
+    check(paged, warpgroups, Tokens((150, 37), 64, head=128, queries=32), keys=32, warps=1, stages=2, parts=1)
+
+
+SHAPES = {"keys": (4, 16, 2, 64), "values": (4, 16, 2, 64), "table": (2, 2), "lengths": (2,)}
+SHAPES |= {"qkv": (2, 8 * 64), "cosines": (9, 32), "sines": (9, 32), "out": (2, 256)}
+TYPES = {"table": np.int32, "lengths": np.int32, "cosines": np.float32, "sines": np.float32}
+
+
+def prepare(paged, shapes, **settings):
+    """Prepares both launches for arrays of these shapes."""
+    stream, arrays = (
+        device.cpu_stream(target="sm_90a"),
+        {n: np.zeros(s, TYPES.get(n, BFLOAT16)) for n, s in shapes.items()},
+    )
+    cache = paged.PagedCache(*(arrays[name] for name in ("keys", "values", "table", "lengths")))
+    paged.append(arrays["qkv"], arrays["cosines"], arrays["sines"], cache, stream)
+    paged.attend(arrays["qkv"], cache, arrays["out"], stream, **settings)
 
 
 @pytest.mark.parametrize(
@@ -134,17 +152,11 @@ def test_clusters_share_a_sequence(paged, warpgroups):
     ],
 )
 def test_wrong_shapes(paged, name, shape):
-    stream = device.cpu_stream(target="sm_90a")
-    shapes = {"keys": (4, 16, 2, 64), "values": (4, 16, 2, 64), "table": (2, 2), "lengths": (2,)}
-    others = {"qkv": (2, 8 * 64), "cosines": (9, 32), "sines": (9, 32), "out": (2, 256)}
-    types = {"table": np.int32, "lengths": np.int32, "cosines": np.float32, "sines": np.float32}
-    arrays = {n: np.zeros(s, types.get(n, BFLOAT16)) for n, s in (shapes | others | {name: shape}).items()}
-    cache = paged.PagedCache(*(arrays[n] for n in shapes))
+    with pytest.raises(device.LaunchError, match=rf"{name} (has|of) the shape(.|\n)*help: "):
+        prepare(paged, SHAPES | {name: shape})
 
-    def prepare():
-        paged.append(arrays["qkv"], arrays["cosines"], arrays["sines"], cache, stream)
-        paged.attend(arrays["qkv"], cache, arrays["out"], stream)
 
-    with pytest.raises(device.LaunchError, match=name) as error:
-        prepare()
-    assert "help:" in str(error.value)
+@pytest.mark.parametrize("settings", [{"keys": 32}, {"keys": 8}, {"heads": 4, "warps": 4}, {"heads": 2, "warps": 3}])
+def test_wrong_settings(paged, settings):
+    with pytest.raises(device.LaunchError, match=r"2 queries for each of 2 key heads(.|\n)*help: see the docstring"):
+        prepare(paged, SHAPES, **settings)

@@ -129,3 +129,9 @@ def test_scales_and_sum(examples, warpgroups):
 
     settings = {**SMALL, "epilogue": epilogue, "more": (*scales, residual)}
     check(examples, on, (72, 72, 256), float8e4m3, bfloat16, right=right, **settings)
+
+
+def test_sum_with_a_residual_loaded_before(examples, warpgroups):
+    epilogues, residual = examples["epilogues"], random_array((72, 72), bfloat16, 3)
+    settings = {"before": epilogues.load_chunks, "epilogue": epilogues.add_chunks, "more": (residual,)}
+    check(examples, warpgroups, (72, 72, 192), right=lambda product: product + exact(residual), **SMALL, **settings)

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import StreamUnderTest
 
 import cuda_device as device
 from cuda_device import bfloat16, int32
@@ -101,26 +102,47 @@ def test_rms_norm(examples, stream, columns):
 
 @pytest.mark.parametrize("columns", [256, 1024])
 def test_softmax(examples, stream, columns):
-    x = normal((10, columns)) * 4
+    x, warps = normal((10, columns)) * 4, columns // 256
     out = stream.array(np.full_like(x, 7))
-    stream.launch(examples["rowwise"].softmax(columns), stream.array(x), out, grid=3, block=128)
+    stream.launch(examples["rowwise"].softmax(columns, warps), stream.array(x), out, grid=10, block=32 * warps)
     right = np.exp(exact(x) - exact(x).max(1, keepdims=True))
     assert difference(stream.numpy(out), right / right.sum(1, keepdims=True)) < 2**-8
 
 
 @pytest.mark.parametrize("head", [64, 128])
 def test_rotary(examples, stream, head):
-    """The heads behind the first two stay as they are."""
-    tokens, heads, half = 6, 2, head // 2
+    """The heads behind the first six stay as they are."""
+    tokens, heads, half = 6, 6, head // 2
     x = normal((tokens, (heads + 1) * head))
     angles = np.outer(np.arange(9), 0.1 * np.arange(half))
     cosines, sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
     positions = np.array([3, 0, 8, 1, 5, 3], np.int32)
     arrays = [stream.array(array) for array in (x, cosines, sines, positions)]
-    stream.launch(examples["rowwise"].rotary(head), *arrays, int32(heads), grid=2, block=128)
+    rowwise = examples["rowwise"]
+    stream.launch(rowwise.rotary(head), *arrays, int32(heads), **rowwise.rotary_sizes(tokens, heads, head))
     parts = exact(x).reshape(tokens, heads + 1, 2, half)
     a, b = parts[:, :, 0], parts[:, :, 1]
     c, s = (exact(array)[positions][:, None] for array in (cosines, sines))
     right = np.stack([a * c - b * s, b * c + a * s], 2)
     right[:, heads:] = parts[:, heads:]
     assert difference(stream.numpy(arrays[0]), right.reshape(x.shape)) < 2**-8
+
+
+# The same under the race detector
+
+
+@pytest.fixture
+def racing():
+    """A CPU stream that reports races."""
+    return StreamUnderTest("cpu", device.cpu_stream(target="sm_90a", races=True))
+
+
+def test_attention_without_races(examples, racing):
+    """Its rings go round."""
+    test_attention(examples, racing, 64, True, 264, 1, 1, 1)
+
+
+def test_kernels_limited_by_memory_without_races(examples, racing):
+    test_rms_norm(examples, racing, 1024)
+    test_softmax(examples, racing, 256)
+    test_rotary(examples, racing, 64)

@@ -40,20 +40,20 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
         owner = frame.as_tuple(owner)
     assert is_of(owner, Tuple)
     if not index.known.constant and is_index(index.known.type):
-        return _item(frame, owner, index)
+        return _item(frame, op, owner, index)
     position = indexing.position(index, len(owner.type.elements))
     if owner.place is None or "part" not in op.attributes:
         return frame.field(owner, position)
     return references.read_item(frame, references.of_place(frame, owner.place), owner.type, position)
 
 
-def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
+def _item(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
     """`t[i]` with a run-time index: the items must have one type. An item that is a list becomes a tuple."""
     parts = frame.fields(owner)
     classes = {part.known.value if isinstance(part.known.value, Named) else None for part in parts}
     if len(classes) == 1 and None not in classes:
         plain = frame.tuple([frame.tuple(frame.fields(part)) for part in parts])
-        return frame.bundle(classes.pop(), frame.fields(_item(frame, plain, index)))
+        return frame.bundle(classes.pop(), frame.fields(_item(frame, op, plain, index)))
     if any(part.known.identity is not None for part in parts):
         raise not_constant(
             f"the index of {owner.known} must be a constant integer: its items are objects that change",
@@ -73,6 +73,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     if table is not None:
         assert table.value is not None
         return frame.emit(ops.PY_GETITEM, of_type(joined.type), table.value, *indexing.values_of(frame, [index]))
+    frame.selected(op, len(parts))
     return frame.call(frame.literal(prelude.element), [owner, index], {})
 
 
@@ -137,7 +138,6 @@ NAMED = replace(KIND, setitem=None, getattr=_named_attribute)
 # Lists
 
 
-# A run-time index selects among all items.
 _MOST_SELECTED = 64
 
 
@@ -167,13 +167,14 @@ def _list_item(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
     return frame.getitem(op, (frame.tuple(parts), index))[0] if bounds is None else frame.new_list(parts[bounds])
 
 
-def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+def _set_list_item(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
     parts = frame.fields(owner)
     if indexing.constant_slice(frame, index) is not None:
         raise CompileError("a slice of a list cannot be assigned to", help="assign to each item separately")
     if index.known.constant:
         parts[indexing.position(index, len(parts))] = value
     else:
+        frame.selected(op, len(parts))
         parts = _with_item(frame, parts, index, value)
     composites.change(frame, owner, parts)
     return ()

@@ -145,7 +145,9 @@ def _check_integer(known: Known, name: str, low: int, high: int) -> None:
     """Refuses what is not an integer, and constants that are out of range."""
     is_bool = known.type == model.BOOL and (low, high) == (0, 1)
     if not isinstance(known.type, model.Number) or not (known.type.is_integer or is_bool):
-        raise CompileError(f"{name} must be an integer, not {known}", help="convert it, as in uint32(…)")
+        has_nbytes = name == "nbytes" and isinstance(known.type, (model.Array, model.Ref, model.Struct))
+        help = "write x.nbytes, which arrays, tiles and maps have" if has_nbytes else "convert it, as in uint32(…)"
+        raise CompileError(f"{name} must be an integer, not {known}", help=help)
     if known.constant and isinstance(known.value, int) and not low <= known.value <= high:
         raise CompileError(
             f"{name} must be from {low} to {high}, not {known.value}", help=f"give one from {low} to {high}"

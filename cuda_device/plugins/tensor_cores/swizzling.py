@@ -34,7 +34,10 @@ from cuda_device.extend import (
 
 _SHIFTS = {128: 0, 64: 1, 32: 2}
 """By the bytes of a pattern, the lowest bit of a row's number that is combined with the number of a chunk."""
-_HELP = "a tile is shared_array((rows, columns), T), a part of one such as tiles[stage], or swizzled(…) of these"
+_HELP = (
+    "a tile is shared_array((rows, columns), T), a part of one such as tiles[stage], or swizzled(…) of these; "
+    "for a TileLayout write layout.tile(array, stage)"
+)
 
 
 def swizzled(tile: Any, bytes: int) -> Any:
@@ -104,6 +107,13 @@ def tile_of(known: Known, entity: str) -> Tile:
     if array is None:
         raise CompileError(f"{entity} takes a tile, a two-dimensional array in shared memory, not {known}", help=_HELP)
     return Tile(array.dtype, (array.lengths[0], array.lengths[1]))
+
+
+def shown(known: Known) -> str:
+    """What messages call an argument: a swizzled tile by its shape, and other values by their types."""
+    host: Any = known.type.host if isinstance(known.type, model.Struct) else None
+    tile = getattr(host, "tile", None)
+    return str(tile if isinstance(tile, Tile) else known)
 
 
 def _shared_array(known: Known, *ndims: int) -> model.Array | None:

@@ -20,7 +20,7 @@ from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
 from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, nothing
-from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
+from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, shown
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 
@@ -72,7 +72,9 @@ def _boxes_of(map: Known, entity: str) -> Boxes:
     boxes = getattr(getattr(map.type, "pointee", None), "host", None)
     boxes = getattr(boxes, "boxes", None)
     if not isinstance(boxes, Boxes):
-        raise CompileError(f"{entity} takes a TensorMap, not {map}", help="pass TensorMap.of(array, box) to the kernel")
+        raise CompileError(
+            f"{entity} takes a TensorMap, not {shown(map)}", help="pass TensorMap.of(array, box) to the kernel"
+        )
     return boxes
 
 

@@ -27,6 +27,7 @@ from cuda_device.extend import Known, dataclass, model, replace, specialised
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import ELEMENTS, pack, unpacked
 from cuda_device.plugins.tensor_cores.single_instructions import as_tuple
+from cuda_device.plugins.tensor_cores.swizzling import shown
 
 
 def mma_sync(a: Any, b: Any, c: Any, shape: tuple[int, int, int], dtype: Any) -> Any:
@@ -102,10 +103,12 @@ def _chosen(known: Known, name: str, product: WarpProduct) -> Registers:
         if registers.fit(known):
             return registers
     types = [item.type for item in known.items] if isinstance(known.type, model.Tuple) else [known.type]
-    shown = f"{len(types)} {types[0]}" if len(set(types)) == 1 else str(known)
+    is_tuple = isinstance(known.type, model.Tuple)
+    given = f"{len(types)} {types[0]}" if is_tuple and len(set(types)) == 1 else shown(known)
+    help = "see fragment_place for what a lane holds, and pack for uint32 of several elements"
     raise CompileError(
-        f"{product} takes {' or '.join(map(str, choices))} as {name}, not {shown}",
-        help="see fragment_place for what a lane holds, and pack for uint32 of several elements",
+        f"{product} takes {' or '.join(map(str, choices))} as {name}, not {given}",
+        help=help if is_tuple else "load the registers of a lane from a tile with ldmatrix",
     )
 
 

@@ -252,6 +252,19 @@ def test_wrong_arguments(message, use):
     assert raised.value.location.file == __file__ and raised.value.help
 
 
+HELPS = {
+    "write x.nbytes": lambda bar, n: bar.expect_tx(device.shared_array(8, device.int32)),
+    "write MBarrier.wait(parity, scope='block')": lambda bar, n: bar.wait(),
+}
+
+
+@pytest.mark.parametrize(("help", "use"), HELPS.items(), ids=HELPS)
+def test_help(help, use):
+    with pytest.raises(CompileError) as raised:
+        device.compile(of(use), 0, OTHERS, target="sm_90")
+    assert help in raised.value.help
+
+
 def test_barriers_are_in_shared_memory():
     with pytest.raises(
         CompileError, match="a barrier in the shared memory of the block, not a reference to MBarrier in global"

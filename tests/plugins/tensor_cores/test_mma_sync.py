@@ -183,3 +183,15 @@ def test_refusals(arguments, message):
     assert "out[0] = device.mma_sync" in str(raised.value)
     with pytest.raises(device.DeviceOnlyError):
         device.mma_sync(*arguments)
+
+
+def test_tiles_are_no_registers():
+    @device.kernel
+    def wrong(out):
+        tile = device.swizzled(device.shared_array((16, 16), float16), 32)
+        out[0] = device.mma_sync(tile, B2, C4, (16, 8, 16), float16)[0]
+
+    message = "takes 4 uint32 as a, not a tile of 16 x 16 float16, swizzled by 32 bytes"
+    with pytest.raises(device.CompileError, match=message) as raised:
+        device.launch(wrong, np.zeros(1), grid=1, block=32, stream=device.cpu_stream())
+    assert "ldmatrix" in raised.value.help

@@ -414,6 +414,9 @@ WRONG = {
     "tma_load takes a TensorMap, not array<float32, 2, C>": lambda map, tile, bar, n, array: tma_load(
         tile, array, (n, 0), bar
     ),
+    "takes a TensorMap, not a tile of 8 x 16 float32, swizzled by 64 bytes": lambda map, tile, bar, n, array: tma_load(
+        map, swizzled(tile, 64), (n, 0), bar
+    ),
     "needs a coordinate for each of the 2 axes of the map, not 1": lambda map, tile, bar, n, array: tma_store(
         map, n, tile
     ),

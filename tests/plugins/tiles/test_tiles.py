@@ -62,6 +62,12 @@ def test_layout(layout, width, panels, box, nbytes, shape):
     assert layout.stages(3) == shape
 
 
+@pytest.mark.parametrize(("columns", "swizzle"), [(32, 128), (96, 128), (64, 0), (64, 256), (0, 32)])
+def test_a_tile_consists_of_whole_panels(columns, swizzle):
+    with pytest.raises(ValueError, match=f"a row of {columns} elements of 2 bytes .* swizzle={swizzle} bytes"):
+        tiles.TileLayout(64, columns, bfloat16, swizzle).stages(2)
+
+
 # Rings
 
 PIECE = tiles.TileLayout(8, 128, bfloat16)
