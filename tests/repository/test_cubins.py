@@ -16,6 +16,7 @@ COMPILED_ONLY = {"products_sm100"}
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.needs("tensor_cores")
 @pytest.mark.needs("tiles")
 def test_examples_are_assembled_for_every_architecture(tmp_path):
