@@ -5,11 +5,11 @@
     python benchmarks/decode.py --modes default max-autotune-no-cudagraphs
 
 Ours is `prepare_decode` of `examples/transformer/layer.py`, over a paged cache. PyTorch has contiguous keys and values, to which
-it adds the new ones by `index_copy_`, and `scaled_dot_product_attention`, with `enable_gqa`, or with the queries of a key head as
-the rows of one head ("rows"). Each step is captured in a CUDA graph; times are medians of interleaved rounds, a ratio is
-PyTorch's time over ours, and errors are those in the Euclidean norm to the same step in float64. The times of attention alone
-follow, compared with a copy that reads and writes as many bytes as there are in the cache, and those of our kernels. Needs a GPU
-with sm_90a, and PyTorch.
+it adds the new ones by `index_copy_`, and `scaled_dot_product_attention` with `enable_gqa`. Each step is captured in a CUDA
+graph; times are medians of interleaved rounds, a ratio is a time over ours, and errors are those in the Euclidean norm to the
+same step in float64. The times of attention alone follow (ours by dependent launches, as in the step), beside the time in which
+a copy of 128 MiB would read and write as many bytes as there are in the cache, and those of our kernels. Needs a GPU with sm_90a,
+and PyTorch.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from decoder_layer import angles, by_matrix, interleaved, product, random_weight
 from layer import DecoderLayer, LayerSizes, LayerWeights, Matrix
 from transformer import difference, medians
 
+COPIED = 128 << 20
+"""The bytes of the copy."""
 
-def attention(q: Any, keys: Any, values: Any, in_rows: bool) -> Any:
+
+def attention(q: Any, keys: Any, values: Any) -> Any:
     """Attention of queries (sequences, heads, 1, head) to keys and values (sequences, key heads, tokens, head)."""
     import torch
 
-    if not in_rows:
-        return torch.nn.functional.scaled_dot_product_attention(q, keys, values, enable_gqa=True)
-    by_key = q.view(len(q), keys.shape[1], -1, q.shape[3])
-    return torch.nn.functional.scaled_dot_product_attention(by_key, keys, values).view_as(q)
+    return torch.nn.functional.scaled_dot_product_attention(q, keys, values, enable_gqa=True)
 
 
 def torch_step(
-    x: Any, weights: LayerWeights, angles: tuple[Any, Any], kv: Any, position: Any, sizes: LayerSizes, in_rows: bool
+    x: Any, weights: LayerWeights, tables: tuple[Any, Any], kv: list[Any], position: Any, sizes: LayerSizes
 ) -> Any:
     """The step in PyTorch, of x with the shape (sequences, 1, hidden), in the precision of x."""
     import torch
 
     wide = torch.promote_types(x.dtype, torch.float32)
-    cosines, sines = (table[position].to(wide) for table in angles)
+    cosines, sines = (table[position].to(wide) for table in tables)
 
     def normed(y: Any, weight: Any) -> Any:
         y = y.to(wide)
@@ -56,31 +56,31 @@ def torch_step(
 
     qkv = product(normed(x, weights.attention_norm), weights.qkv).unflatten(-1, (-1, sizes.head)).transpose(1, 2)
     q, k, v = qkv.split([sizes.heads, sizes.key_heads, sizes.key_heads], 1)
-    keys, values = (whole.index_copy_(2, position, new) for whole, new in zip(kv, (rotated(k), v), strict=True))
-    attended = attention(rotated(q), keys, values, in_rows)
+    for whole, new in zip(kv, (rotated(k), v), strict=True):
+        whole.index_copy_(2, position, new)
+    attended = attention(rotated(q), *kv)
     hidden = x + product(attended.transpose(1, 2).flatten(2), weights.output)
     gate, up = product(normed(hidden, weights.feed_forward_norm), weights.gate_up).chunk(2, -1)
     return hidden + product(torch.nn.functional.silu(gate) * up, weights.down)
 
 
-def in_pages(kv: Any, page: int) -> paged.PagedCache:
-    """A copy of keys and values (2, sequences, key heads, tokens, head), all tokens of which are used, in pages in any order."""
+def in_pages(kv: list[Any], page: int) -> paged.PagedCache:
+    """A copy of keys and values (sequences, key heads, tokens, head), all tokens of which are used, in pages in any order."""
     import torch
 
-    _, sequences, key_heads, tokens, head = kv.shape
+    sequences, key_heads, tokens, head = kv[0].shape
     table = torch.randperm(sequences * tokens // page, device="cuda").int().view(sequences, -1)
-    cache = torch.empty(2, table.numel(), page, key_heads, head, device="cuda", dtype=kv.dtype)
-    cache[:, table.long()] = kv.transpose(2, 3).unflatten(2, (-1, page))
+    cache = torch.empty(2, table.numel(), page, key_heads, head, device="cuda", dtype=kv[0].dtype)
+    for pages, x in zip(cache, kv, strict=True):
+        pages[table.long()] = x.transpose(1, 2).unflatten(1, (-1, page))
     return paged.PagedCache(*cache, table, torch.full((sequences,), tokens, device="cuda", dtype=torch.int32))
 
 
 def show(times: dict[str, float], errors: dict[str, float]) -> None:
     """Prints the times, and their ratios to the first one."""
+    first = next(iter(times.values()))
     for name, value in times.items():
-        print(
-            f"  {name:38}{value:9.4f} ms{value / next(iter(times.values())):8.3f}   error {errors[name]:.1e}",
-            flush=True,
-        )
+        print(f"  {name:30}{value:9.4f} ms{value / first:8.3f}   error {errors[name]:.1e}", flush=True)
 
 
 def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, **settings: Any) -> None:
@@ -92,10 +92,11 @@ def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, *
     with torch.cuda.stream(stream), torch.no_grad():
         weights, x = random_weights(sizes), torch.randn(batch, 1, sizes.hidden, device="cuda").bfloat16()
         tables, position = angles(sizes, length), torch.tensor([length - 1], device="cuda")
-        kv = torch.randn(2, batch, sizes.key_heads, length, sizes.head, device="cuda", dtype=torch.bfloat16)
+        shape = batch, sizes.key_heads, length, sizes.head
+        kv = [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
         cache = in_pages(kv, page)
         wide = by_matrix(weights, lambda matrix: Matrix(matrix.values.double()))
-        right = torch_step(x.double(), wide, tables, kv.double(), position, sizes, True)
+        right = torch_step(x.double(), wide, tables, [y.double() for y in kv], position, sizes)
         del wide
         own_weights = weights._replace(gate_up=Matrix(interleaved(*weights.gate_up.values.chunk(2))))
         torch.cuda.synchronize()
@@ -103,18 +104,16 @@ def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, *
     results: dict[str, Any] = {}
     calls: dict[str, Callable[[], Any]] = {"cuda_device": step}
     for mode in modes:
-        for in_rows in (False, True):
-            torch._dynamo.reset()
-            compiled = torch.compile(torch_step, mode=mode, fullgraph=True, dynamic=False)
-            name = f"torch.compile, {mode}, {'rows' if in_rows else 'enable_gqa'}"
+        torch._dynamo.reset()
+        compiled = torch.compile(torch_step, mode=mode, fullgraph=True, dynamic=False)
 
-            def theirs(compiled: Any = compiled, name: str = name, in_rows: bool = in_rows) -> None:
-                with torch.no_grad():
-                    results[name] = compiled(x, weights, tables, kv, position, sizes, in_rows)
+        def theirs(compiled: Any = compiled, name: str = f"torch.compile, {mode}") -> None:
+            with torch.no_grad():
+                results[name] = compiled(x, weights, tables, kv, position, sizes)
 
-            calls[name] = theirs
-            with torch.cuda.stream(stream):
-                theirs()
+        calls[f"torch.compile, {mode}"] = theirs
+        with torch.cuda.stream(stream):
+            theirs()
     times = medians(calls, stream)
     print(f"{batch} sequences of {length} tokens, in pages of {page}:")
     results["cuda_device"] = torch.utils.dlpack.from_dlpack(step.result).view_as(right)
@@ -126,29 +125,26 @@ def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, *
     print(f"    {'sum':30}{sum(own.values()):9.4f} ms", flush=True)
 
 
-def compare_attention(kv: Any, cache: paged.PagedCache, sizes: LayerSizes, stream: Any, **settings: Any) -> None:
+def compare_attention(kv: list[Any], cache: paged.PagedCache, sizes: LayerSizes, stream: Any, **settings: Any) -> None:
     """Prints the times and errors of attention."""
     import torch
 
     batch = len(cache.table)
     with torch.cuda.stream(stream):
         q = torch.randn(batch, sizes.heads, 1, sizes.head, device="cuda", dtype=torch.bfloat16)
-        out, half = torch.empty_like(q).flatten(1), torch.empty_like(kv[0])
+        out = torch.empty_like(q).flatten(1)
+        source, target = (torch.empty(COPIED, device="cuda", dtype=torch.uint8) for _ in range(2))
         torch.cuda.synchronize()
     results: dict[str, Any] = {"attention": out.view_as(q)}
 
-    def theirs(in_rows: bool, name: str) -> Any:
-        results[name] = attention(q, kv[0], kv[1], in_rows)
+    def theirs() -> None:
+        results["torch"] = attention(q, *kv)
 
-    calls = {
-        "attention": paged.attend(q.flatten(1), cache, out, stream, **settings),
-        "torch, enable_gqa": lambda: theirs(False, "torch, enable_gqa"),
-        "torch, rows": lambda: theirs(True, "torch, rows"),
-        "copy": lambda: half.copy_(kv[0]),
-    }
-    times = medians(calls, stream)
+    ours = paged.attend(q.flatten(1), cache, out, stream, dependent=True, **settings)
+    times = medians({"attention": ours, "torch": theirs, "copy": lambda: target.copy_(source)}, stream)
+    times["copy"] *= 2 * kv[0].nbytes / (2 * COPIED)
     with torch.cuda.stream(stream):
-        right = attention(q.double(), kv[0].double(), kv[1].double(), True)
+        right = attention(q.double(), *(y.double() for y in kv))
         show(times, {name: difference(result, right) for name, result in results.items()} | {"copy": 0.0})
 
 

@@ -43,11 +43,10 @@ from emulated_gpu import installed
 import cuda_device as device
 from cuda_device import compiler, hooks
 from cuda_device.codegen.gpu import assemblers
-from cuda_device.device.target import selector
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch import launcher
-from cuda_device.types.architectures import Architecture, of_gpu, parse
+from cuda_device.types.architectures import of_gpu, parse
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
@@ -62,11 +61,8 @@ os.environ["CUDA_DEVICE_CACHE"] = os.environ["CUDA_DEVICE_TEST_CACHE"]
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
-ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "").split()
-"""The architectures for which every kernel that a test runs on the CPU is also compiled, down to machine code.
-
-"1" is the one that the CPU stream emulates.
-"""
+ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
+"""Whether every kernel that a test runs on the CPU is also compiled for a GPU, down to machine code."""
 HAS_GPU = driver.available()
 GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
@@ -195,7 +191,7 @@ class StreamUnderTest:
         device.launch(kernel, *args, grid=grid, block=block, stream=self.stream, shared=shared, **kwargs)
         device.synchronize(self.stream)
         if self.kind == "cpu" and ASSEMBLED:
-            assemble(next(reversed(kernel.variants.values())).work.job)
+            assemble(kernel)
 
     def run(self, kernel: device.Kernel, *args: Any, grid: Any = 1, block: Any = 1, **kwargs: Any) -> Any:
         """Launches a kernel on copies of NumPy arrays. Returns what they hold then: one array, or a tuple of several."""
@@ -223,36 +219,12 @@ def long(number: int, one_in: int = 4) -> list[pytest.MarkDecorator]:
     return [pytest.mark.long, *[pytest.mark.nightly] * (number % one_in > 0)]
 
 
-def assemble(job: compiler.Job) -> None:
-    """Puts the PTX of a kernel that is compiled for the CPU through the assembler for each of `ASSEMBLED`.
-
-    What the kernel needs and the architecture lacks is named by an error with the user's line. The file
-    `CUDA_DEVICE_TEST_CUBINS_LOG`, if there is one, gets a line for each architecture, and what is lacking.
-    """
-    if job in _assembled or not (job.kernel and job.target.on_cpu):
-        return
-    _assembled.add(job)
-    for name in ASSEMBLED:
-        architecture, lacking = job.target.architecture if name == "1" else parse(name), ""
-        try:
-            compiler.run(replace(job, target=compiler.Target(architecture)), "cubin")
-        except device.CompileError as error:
-            if name == "1" or not is_lacking(error, architecture):
-                raise
-            lacking = error.reason
-        if log := os.environ.get("CUDA_DEVICE_TEST_CUBINS_LOG"):
-            with open(log, "a") as file:
-                file.write(f"{job.function.__module__} {job.name} {architecture} {lacking}\n")
-
-
-def is_lacking(error: device.CompileError, architecture: Architecture) -> bool:
-    """Whether an error says, with the user's line, what an architecture lacks."""
-    needed = re.search(r"needs (sm_\d+[af]?)|shared arrays take (\d+) bytes", error.reason)
-    if needed is None or error.location is None:
-        return False
-    if needed[2]:
-        return int(needed[2]) > architecture.most_shared
-    return not selector(architecture.name).provides(selector(needed[1]))
+def assemble(kernel: device.Kernel) -> None:
+    """Puts the PTX of a kernel's newest variant through the assembler, as a launch on a GPU would."""
+    job = next(reversed(kernel.variants.values())).work.job
+    if job not in _assembled:
+        _assembled.add(job)
+        compiler.run(replace(job, target=compiler.Target(job.target.architecture)), "cubin")
 
 
 _assembled: set[compiler.Job] = set()

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +96,12 @@ class MemoryAccess:
         return self.point if self.stamp.copy is None else self.stamp.copy.start
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ShadowCell:
-    """The last plain write to a location and, since then, each thread's last read and last atomic operation of each kind."""
+    """The last plain write to a location and, since then, each thread's last read and last atomic operation of each kind.
+
+    `count` locations share the cell: those of ranges, such as asynchronous copies access, have the same history.
+    """
 
     write: MemoryAccess | None = None
     reads: dict[int, MemoryAccess] = field(default_factory=dict)
@@ -110,6 +112,15 @@ class ShadowCell:
     """The blocks of their threads."""
     released: dict[int, VectorClock] = field(default_factory=dict)
     """The views that an acquiring load of this location joins, for each of `_reached`."""
+    count: int = 1
+
+    def taken(self, count: int) -> ShadowCell:
+        """The cell of so many of its locations alone."""
+        if count == self.count:
+            return self
+        self.count -= count
+        reads, atomics, released = dict(self.reads), dict(self.atomics), dict(self.released)
+        return ShadowCell(self.write, reads, atomics, self.scopes, self.blocks, released, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +187,7 @@ class RaceDetector:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
         self.clocks = Clocks()
         self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
-        self._cells: defaultdict[int, ShadowCell] = defaultdict(ShadowCell)
+        self._cells: dict[int, ShadowCell] = {}
         self._units = units(points.values(), regions)
         self._events = np.zeros(CAPACITY, EVENT.dtype)
         self._failure: BaseException | None = None
@@ -268,18 +279,20 @@ class RaceDetector:
         self, thread: Thread, point: TracePoint, address: int, nbytes: int, writes: bool = False, same: bool = False
     ) -> None:
         access = MemoryAccess(thread.stamp, point, writes, same, len(thread.fences))
-        for start, cell in self._cells_of(thread, point, address, nbytes):
+        locations = self._locations(thread, point, address, nbytes)
+        for start, cell in self._cells_of(locations):
             self._check(start, cell, access, thread.view)
-            if writes:
-                self._cells[start] = ShadowCell(access)
-            else:
+            if not writes:
                 cell.reads[access.stamp.actor] = access
                 if start < 0 and access.through_proxy:
                     self._check_proxy(start, cell, access, thread.view)
+        if writes:
+            self._cells.update(dict.fromkeys(locations, ShadowCell(access, count=len(locations))))
 
     def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
         access = MemoryAccess(thread.stamp, point, writes, False, len(thread.fences))
-        cells = list(self._cells_of(thread, point, address, point.bytes))
+        locations = self._locations(thread, point, address, point.bytes)
+        cells = [cell for location in locations for cell in self._cells_of((location,))]
         # The first cell keeps what the atomic operation publishes.
         first = cells[0][1]
         if point.event is not Event.ATOMIC_STORE:
@@ -352,13 +365,23 @@ class RaceDetector:
 
     # Locations
 
-    def _cells_of(
-        self, thread: Thread, point: TracePoint, address: int, nbytes: int
-    ) -> Iterator[tuple[int, ShadowCell]]:
-        """The cells of an access. Shared memory, of which each block has its own, lies below 0."""
+    def _locations(self, thread: Thread, point: TracePoint, address: int, nbytes: int) -> range:
+        """The locations of an access. Shared memory, of which each block has its own, lies below 0."""
         start = address - (thread.stamp.block + 1) * shadow_memory.BELOW if point.shared else address
-        for part in range(start, start + nbytes, self._units[start < 0]):
-            yield part, self._cells[part]
+        return range(start, start + nbytes, self._units[start < 0])
+
+    def _cells_of(self, locations: Sequence[int]) -> list[tuple[int, ShadowCell]]:
+        """The cells that these locations, and no others, have; each with its first location."""
+        by_cell: dict[ShadowCell | None, list[int]] = {}
+        for location in locations:
+            by_cell.setdefault(self._cells.get(location), []).append(location)
+        cells = []
+        for cell, its in by_cell.items():
+            own = ShadowCell(count=len(its)) if cell is None else cell.taken(len(its))
+            if own is not cell:
+                self._cells.update(dict.fromkeys(its, own))
+            cells.append((its[0], own))
+        return cells
 
     def _name(self, start: int) -> str:
         if start < 0:

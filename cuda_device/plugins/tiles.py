@@ -266,9 +266,9 @@ def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     sums = [number(0) for _ in range(n // 2)] if acc is None else [x if accumulate else number(0) for x in acc]
     for k in tuple(range(0, depth, step)):  # unrolled, also where no register depends on k
         left = a[4 * k // step : 4 * k // step + 4] if isinstance(a, tuple) else _left(a, k)
-        for j in range(0, n, 16):
-            right = _right(b, j, k)
-            for half in (0, 1):
+        for j in tuple(range(0, n, 16)):
+            right = _right(b, j, k) if j + 8 < n else _half(b, j, k)
+            for half in (0, 1)[: len(right) // 2]:
                 i = j // 2 + 4 * half
                 part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
                 part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, step), kind)
@@ -291,6 +291,12 @@ def _right(tile: Any, j: int, k: int) -> Any:
     if tile.transposed:
         return ldmatrix(tile.T, k + (lane & 15), j + 8 * (lane >> 4), trans=True)
     return ldmatrix(tile, j + (lane & 7) + 8 * (lane >> 4), k + 16 // sizeof(tile.dtype) * (lane >> 3 & 1))
+
+
+def _half(tile: Any, j: int, k: int) -> Any:
+    """The fragment of the last eight rows, from `j` on, and 32 bytes from the column `k` on. A transposed tile has 16 i rows."""
+    lane = int32(thread_idx.x) & 31
+    return ldmatrix(tile, j + (lane & 7), k + 16 // sizeof(tile.dtype) * (lane >> 3 & 1), num=2)
 
 
 def _mma_of_float64(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:

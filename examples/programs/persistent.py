@@ -1,8 +1,11 @@
-"""A persistent kernel: blocks that stay, and take one tile of an array after the other, so that copies never pause.
+"""A persistent kernel: blocks that stay, and take one tile of an array after the other, while copies of others are in flight.
 
 The grid has as many blocks as run at the same time, and each computes every n-th tile. One warp is the producer, which loads
 tiles into a ring of stages; the other four compute y = x / (1 + exp(-x)). While they work on a tile, the next ones are being
 loaded, and the results before it are being stored. With a block for each tile, every tile would begin with an empty ring.
+
+The function is simple, so that the schedule is all there is to read. Plain loads and stores are faster for single elements; the
+schedule pays where each tile is more work, as in products of matrices.
 """
 
 import math
@@ -56,7 +59,7 @@ def silu(source, target, m_tiles: int32, n_tiles: int32):
 
 
 def run(stream, x, blocks):
-    """y of each element of x. On a GPU, let the grid have a block or two for each multiprocessor."""
+    """y of each element of x. On a GPU, give the grid as many blocks as run at the same time."""
     x, y = device.array(x, stream=stream), device.empty(x.shape, stream=stream)
     maps = [TensorMap.of(array, tile.box, swizzle=tile.swizzle) for array in (x, y)]
     sizes = -(-x.shape[0] // tile.rows), -(-x.shape[1] // tile.columns)

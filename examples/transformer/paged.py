@@ -4,8 +4,8 @@
     append(qkv, cosines, sines, cache, stream)()        rotates the queries and keys, and adds the keys and values to the cache
     attend(qkv, cache, out, stream)()                   attention of the queries to all tokens in the cache
 
-Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and key heads, and
-each warp of them has every n-th group of keys of a head, which it loads into a ring of its own. It multiplies them by the queries
+Both functions prepare a launch. The time is that of reading the cache. A cluster of blocks shares a sequence and a key head, and
+each warp of them has every n-th group of keys, which it loads into a ring of its own. It multiplies them by the queries
 of all heads that use them; at the end the blocks combine what their warps have through distributed shared memory.
 """
 
@@ -36,15 +36,14 @@ class PagedCache(NamedTuple):
 
 
 @functools.cache
-def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, parts=2, heads=1):
+def paged_attention(head=128, queries=4, page=16, keys=16, warps=8, stages=3, parts=2):
     """The kernel for heads of `head` elements, 64 or 128, and pages of `page` tokens, and the box of its tensor maps.
 
     `queries` heads of queries, at most 16, use the same key head. A cluster of `parts` blocks of `warps` warps reads the keys and
-    values of a sequence and `heads` key heads, a divisor of `warps`. Each warp reads those of one head, `keys` at a time: a
-    multiple of 16 and a divisor of `page`.
+    values of a sequence and a key head, and each warp `keys` of them at a time, a multiple of 16 that divides `page`.
     """
     of_k = tiles.TileLayout(keys, head, bfloat16)
-    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps // heads * parts
+    box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps * parts
     factor = math.log2(math.e) / math.sqrt(head)
 
     def load(tile, map, page_number, row, key_head, bar):
@@ -73,8 +72,8 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
         bars = device.shared_array(warps * stages, device.MBarrier)
         thread, rank = int32(device.thread_idx.x), int32(device.block_rank)
         warp, lane = device.shfl_sync(0xFFFFFFFF, thread >> 5, 0), thread & 31
-        key_head, sequence = int32(device.block_idx.y) * heads + warp % heads, int32(device.block_idx.z)
-        length, first = lengths[sequence], rank * (warps // heads) + warp // heads
+        key_head, sequence = int32(device.block_idx.y), int32(device.block_idx.z)
+        length, first = lengths[sequence], rank * warps + warp
         groups = (length + keys - 1) // keys
         steps = (groups - first + stride - 1) // stride
         # The newest token is in the last group of keys. The others do not depend on the launch before.
@@ -135,21 +134,21 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=4, stages=3, pa
                 for i in tuple(range(2 * half, head // 2, 4)):
                     sums[warp, row, tiles.column_of(i) // 2] = float32x2(acc[i], acc[i + 1])
         device.cluster_sync()
-        for i in range(rank * threads + thread, heads * queries * head // 2, parts * threads):
-            index, row, column = i // (queries * head // 2), i // (head // 2) % queries, i % (head // 2)
+        for i in range(rank * threads + thread, queries * head // 2, parts * threads):
+            row, column = i // (head // 2), i % (head // 2)
             highest = LOWEST
             for part in range(parts):
-                for other in range(index, warps, heads):
+                for other in range(warps):
                     highest = max(highest, device.cluster_shared(states, part)[other, row].x)
             result, whole = float32x2(0, 0), float32(0)
             for part in range(parts):
-                for other in range(index, warps, heads):
+                for other in range(warps):
                     state = device.cluster_shared(states, part)[other, row]
                     weight = math.exp2(state.x - highest)
                     whole += state.y * weight
                     result += device.cluster_shared(sums, part)[other, row, column] * weight
             scale = 1 / whole if whole > 0 else float32(0)
-            place = ((int32(device.block_idx.y) * heads + index) * queries + row) * head // 2 + column
+            place = (key_head * queries + row) * head // 2 + column
             out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=bfloat16)
         device.cluster_sync()
 
@@ -202,22 +201,25 @@ def attend(q: Any, cache: PagedCache, out: Any, stream: Any = None, dependent: b
     """Prepares the attention of the queries of one new token for each sequence to all tokens in the cache.
 
     `q` is bfloat16 with a row for each sequence that begins with its queries, such as the `qkv` of `append`. `out` is (sequences,
-    heads * head). `settings` are those of `paged_attention`. A `dependent` launch starts to load during the one before it, which
-    may write only the queries, and the newest tokens in the cache. Raises `LaunchError` for wrong shapes.
+    heads * head). `settings` are those of `paged_attention`; the default is fast on an H200. A `dependent` launch starts to load
+    during the one before it, which may write only the queries, and the newest tokens in the cache. Raises `LaunchError` for wrong
+    shapes.
     """
     sequences, key_heads, page, head = check_cache(cache)
     columns = out.shape[-1]
     queries = max(columns // (key_heads * head), 1)
     check("out", out, (sequences, queries * key_heads * head))
     check("q", q, (sequences, max(q.shape[-1], columns)))
-    settings = {"keys": 16, "warps": 4, "parts": 2, "heads": 1, **settings}
-    keys, heads = settings["keys"], settings["heads"]
-    if queries > 16 or keys % 16 or page % keys or settings["warps"] % heads or key_heads % heads:
-        reason = f"{queries} queries for each of {key_heads} key heads, pages of {page} tokens, {settings}"
+    keys = settings.setdefault("keys", 16 if page % 32 else 32)
+    warps, parts = settings.setdefault("warps", max(1, 128 // keys)), settings.setdefault("parts", 2)
+    room, stage = 220 * 1024 - warps * queries * head * 4, warps * keys * head * 4  # of shared memory, in bytes
+    settings.setdefault("stages", max(1, min(3, room // stage)))
+    if queries > 16 or keys % 16 or page % keys:
+        reason = f"{queries} queries for each key head, pages of {page} tokens, {settings}"
         raise device.LaunchError(reason, "see the docstring of paged_attention for what they have to be")
     kernel, box = paged_attention(head, queries, page, **settings)
     maps = [TensorMap.of(x, box, swizzle=128) for x in (cache.keys, cache.values)]
-    grid, block = (settings["parts"], key_heads // heads, sequences), 32 * settings["warps"]
+    grid, block = (parts, key_heads, sequences), 32 * warps
     arguments = q, *maps, cache.table, cache.lengths, out
     return device.prepare(kernel, *arguments, grid=grid, block=block, dependent=dependent, stream=stream)
 

@@ -44,6 +44,8 @@ def gemm(
     )
     # C goes through shared memory in as few pieces as fit beside the stages.
     room, unit = SHARED - stages * (of_a.nbytes + of_b.nbytes), 128 // device.sizeof(result)
+    if bn % (ratio * unit):
+        raise ValueError(f"bn={bn}: pieces of C have {unit} columns, so choose a multiple of {ratio * unit}")
     widths = [w for w in range(unit, bn // ratio + 1, unit) if bn // ratio % w == 0 and bm * w // unit * 128 <= room]
     of_c = tiles.TileLayout(bm // 2, max(widths, default=unit), result)
 

@@ -44,6 +44,13 @@ def add(x, y):
     return x + y
 
 
+def chunks_of(columns, threads):
+    """The number of chunks of a row for each thread of a block. Raises `ValueError` if threads would have different numbers."""
+    if columns % (threads * CHUNK):
+        raise ValueError(f"rows of {columns} elements: {threads} threads take a multiple of {threads * CHUNK}")
+    return columns // (threads * CHUNK)
+
+
 def begin():
     """Lets the next launch start, and waits for the one before, if they are dependent launches."""
     if device.target(device.provides(device.sm90)):
@@ -58,7 +65,7 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
     A block of `warps` warps computes a row.
     """
     threads = 32 * warps
-    chunks = columns // (threads * CHUNK)
+    chunks = chunks_of(columns, threads)
 
     @device.kernel(max_threads=threads)
     def kernel(x, weight, out):
@@ -91,7 +98,7 @@ def softmax(columns, warps=8):
     A block of `warps` warps computes a row.
     """
     threads, factor = 32 * warps, float32(math.log2(math.e))
-    chunks = columns // (threads * CHUNK)
+    chunks = chunks_of(columns, threads)
 
     @device.kernel(max_threads=threads, fastmath=True)
     def kernel(x, out):

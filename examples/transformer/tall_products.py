@@ -33,9 +33,7 @@ def tall(tokens=16, dtype=bfloat16, bm=128, bk=None, stages=5, split=4, epilogue
     def kernel(map_w, map_x, c, k: int32, more=()):
         w = device.shared_array(of_w.stages(stages), dtype)
         x = device.shared_array(of_x.stages(stages), dtype)
-        sums = device.shared_array(
-            (split, share, tokens | 8), float32
-        )  # of each block; the margin avoids bank conflicts
+        sums = device.shared_array((split, share, tokens | 8), float32)  # a margin avoids bank conflicts
         bars = device.shared_array((2, stages), device.MBarrier)
         ring = tiles.Ring(bars[0], bars[1])
         thread, group, rank = int32(device.thread_idx.x), tiles.warpgroup(), int32(device.block_rank)

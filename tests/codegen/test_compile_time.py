@@ -164,6 +164,6 @@ def test_loops_over_a_tuple_are_linear_in_its_length(name: str, monkeypatch: pyt
         return steps, len(text)
 
     work_for(4)
-    (steps, size), (more_steps, more_size) = work_for(24), work_for(96)
+    (steps, size), (more_steps, more_size) = work_for(12), work_for(48)
     assert more_steps <= 4.6 * steps
     assert more_size <= 4.6 * size

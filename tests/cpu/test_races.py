@@ -505,6 +505,38 @@ def test_random_histories(copies, count):
     assert all(count < 40 * found.count(f"a[{location}]") < 39 * count for location in range(6))
 
 
+def races_of_ranges(seed):
+    """The races of a history with ranges, such as copies read, and of one with their elements one after the other."""
+    rng, found = random.Random(seed), []
+    kinds = [(Event.COPY_READ, 4), (Event.STORE, 4), (Event.STORE, 8), (Event.STORE, 16), (Event.LOAD, 16)]
+    points = {n: TracePoint(kind, Location("k", n + 1), size) for n, (kind, size) in enumerate(kinds)}
+    points[9] = TracePoint(Event.LOAD, Location("k", 10), 4)
+    history = [(rng.randrange(6), rng.randrange(5), 16 * rng.randrange(4), 4 * rng.randrange(9)) for _ in range(8)]
+    for step in (64, 4):
+        detector = RaceDetector(points, (64, 1, 1), (1, 1, 1), [Region("a", 4096, (32,), (4,), 4)])
+        races = set()
+        detector._keep = lambda start, *both, add=races.add: add((start, *(access.point for access in both)))
+        for thread, place, start, length in history:
+            if thread == 5:  # all threads wait for each other
+                for event in (detector.clocks.arrive, detector.clocks.leave):
+                    [event(detector.clocks.thread(0, number)) for number in range(5)]
+                continue
+            actor, point = detector.clocks.thread(0, thread), points[place]
+            size = length if point.event is Event.COPY_READ else point.bytes
+            for part in range(start, start + size, step):
+                detector._access(actor, point, 4096 + part, min(step, size), point.event is Event.STORE)
+        found.append(races)
+    return found
+
+
+def test_a_range_races_where_its_elements_do():
+    """Of the elements with one history, the first is reported."""
+    found = [races_of_ranges(seed) for seed in range(200)]
+    assert all(ranges <= elements for ranges, elements in found)
+    assert all({race[1:] for race in ranges} == {race[1:] for race in elements} for ranges, elements in found)
+    assert 20 < sum(ranges < elements for ranges, elements in found) < 180
+
+
 # The check in machine code, against the one that works orders out from all events
 
 
@@ -538,10 +570,10 @@ def report(kernel):
     return ""
 
 
-HALF_OR_ALL = pytest.mark.parametrize("count", [30, pytest.param(60, marks=pytest.mark.long)])
+SOME_OR_ALL = pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
 
 
-@HALF_OR_ALL
+@SOME_OR_ALL
 def test_random_programs_are_reported_alike(monkeypatch, count):
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
     fast = [report(random_kernel(seed)) for seed in range(count)]
@@ -558,7 +590,7 @@ READS_ATOMICALLY = (
 )
 
 
-@HALF_OR_ALL
+@SOME_OR_ALL
 def test_random_loops_that_read_atomically(monkeypatch, count):
     """Of several accesses that race with one, the two ways may report different ones."""
 

@@ -237,6 +237,20 @@ def test_the_benchmark_of_compiling(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not can_assemble("sm_90a"), reason="no assembler for sm_90a on this machine")
+def test_the_benchmark_of_compiling_the_transformer(tmp_path):
+    done = python(str(ROOT / "benchmarks" / "compile_transformer.py"), "--count", "1", cwd=tmp_path)
+    tables = done.stdout.strip().split("\n\n")
+    for title, table in zip(("product", "attention"), tables, strict=True):
+        assert table.startswith(title)
+        parts = {name: float(time) for name, time in re.findall(r"^(\w+) +([\d.]+) ms$", table, re.M)}
+        assert list(parts) == ["import", *(stage.name for stage in compiler.GPU), "other", "whole"]
+        assert parts["whole"] == pytest.approx(
+            sum(parts.values()) - parts["whole"] - parts["import"], abs=0.1 * len(parts)
+        )
+
+
+@pytest.mark.long
 def test_the_benchmark_of_kernels_on_the_cpu(tmp_path):
     done = python(str(ROOT / "benchmarks" / "cpu.py"), "stream triad", "--scale", "0.0001", cwd=tmp_path)
     assert re.search(r"^stream triad +[\d.]+ +[\d.]+ +[\d.]+", done.stdout, re.M), done.stdout

@@ -135,3 +135,8 @@ def test_sum_with_a_residual_loaded_before(examples, warpgroups):
     epilogues, residual = examples["epilogues"], random_array((72, 72), bfloat16, 3)
     settings = {"before": epilogues.load_chunks, "epilogue": epilogues.add_chunks, "more": (residual,)}
     check(examples, warpgroups, (72, 72, 192), right=lambda product: product + exact(residual), **SMALL, **settings)
+
+
+def test_pieces_of_the_result_are_whole(examples):
+    with pytest.raises(ValueError, match="bn=192: pieces of C have 64 columns, so choose a multiple of 128"):
+        examples["products"].gemm(bn=192, epilogue=examples["epilogues"].swiglu, ratio=2)

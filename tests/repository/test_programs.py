@@ -11,7 +11,6 @@ from conftest import ASSEMBLED, assemble, poison, with_capability
 from processes import python
 
 import cuda_device as device
-from cuda_device import compiler
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -30,17 +29,17 @@ def poisoned(stream, name, monkeypatch):
     def empty(shape, dtype=np.float32, *, stream):
         return device.array(poison(shape, np.dtype(dtype)), stream=stream)
 
-    plain = device.launch
+    plain, under_test = device.launch, stream
 
     def launch(kernel, *args, stream, **options):
         plain(kernel, *args, stream=stream, **options)
         device.synchronize(stream)
+        if ASSEMBLED and under_test.kind == "cpu":
+            assemble(kernel)
 
     monkeypatch.setattr(device, "empty", empty)
     monkeypatch.setattr(device, "launch", launch)
-    end = compiler.observe_compilations(assemble) if ASSEMBLED else lambda: None
-    yield stream
-    end()
+    return under_test
 
 
 @pytest.mark.filterwarnings("error::cuda_device.PrecisionWarning")

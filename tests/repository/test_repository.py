@@ -62,8 +62,13 @@ def tree(path: pathlib.Path) -> ast.Module:
 # Imports
 
 
-def imports_of(path: pathlib.Path):
+@functools.cache
+def imports_of(path: pathlib.Path) -> tuple[tuple[int, str], ...]:
     """The cuda_device modules that a file imports, wherever it does: pairs of a line and a dotted name."""
+    return tuple(_imports_of(path))
+
+
+def _imports_of(path: pathlib.Path):
     package = ["cuda_device", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(tree(path)):
         match node:

@@ -109,6 +109,12 @@ def test_softmax(examples, stream, columns):
     assert difference(stream.numpy(out), right / right.sum(1, keepdims=True)) < 2**-8
 
 
+@pytest.mark.parametrize("kernel", ["rms_norm", "softmax"])
+def test_rows_are_a_multiple_of_a_block(examples, kernel):
+    with pytest.raises(ValueError, match="rows of 384 elements: 64 threads take a multiple of 512"):
+        getattr(examples["rowwise"], kernel)(384, warps=2)
+
+
 @pytest.mark.parametrize("head", [64, 128])
 def test_rotary(examples, stream, head):
     """The heads behind the first six stay as they are."""

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32
+from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32, uint32x2, uint32x4
 from cuda_device.extend import Known, aligned, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
 from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups
@@ -110,7 +110,7 @@ def _copier(tile: Tile | None, size: int) -> Callable[..., Any]:
     offset = _offset if tile is None else _offset_in(tile)
     to = ".reg .b32 to; cvt.u32.u64 to, $0; add.u32 to, to, $1;"
     template = f"{{ {to} cp.async.{'cg' if size == 16 else 'ca'}.shared.global [to], [$2], {size}, $3; }}"
-    words = tuple(range(size // 4))
+    word, zeros = {4: uint32, 8: uint32x2, 16: uint32x4}[size], (0,) * (size // 4)
 
     def copy(dst: Any, i: Any, src: Any, j: Any, valid: Any) -> None:
         source = src.pointer(*as_tuple(j)) if valid else src.pointer()
@@ -118,10 +118,9 @@ def _copier(tile: Tile | None, size: int) -> Callable[..., Any]:
         ptx(template, array, uint32(offset(dst, as_tuple(i))), source, uint32(size if valid else 0), host=on_cpu)
 
     def on_cpu(array: Any, position: Any, source: Any, nbytes: Any) -> None:
-        target, elements, first = array.pointer().cast(uint32), source.cast(uint32), position // 4
+        target, elements = array.pointer().cast(word), source.cast(word)
         copies.begin_copy(KIND)
-        for word in words:
-            target[first + word] = elements[word] if nbytes > 0 else uint32(0)
+        target[position // size] = elements[0] if nbytes > 0 else word(*zeros)
         copies.end_copy()
 
     return copy

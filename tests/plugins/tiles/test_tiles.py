@@ -167,6 +167,9 @@ def product(dtype, n, k, a_is, b_is):
 PRODUCTS = [
     (bfloat16, 16, 16, "plain", "plain"),
     (float16, 32, 32, "plain", "transposed"),
+    (bfloat16, 8, 32, "plain", "plain"),
+    (float16, 24, 32, "plain", "plain"),
+    (int8, 24, 32, "plain", "plain"),
     (float16, 16, 16, "transposed", "plain"),
     (bfloat16, 32, 32, "transposed", "transposed"),
     (bfloat16, 16, 32, "registers", "transposed"),
