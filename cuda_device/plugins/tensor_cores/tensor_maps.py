@@ -71,7 +71,8 @@ class TensorMap(ByValue):
         exactly so many, or 0 for none. What lies outside the array is read as `fill`: "zeros" or, for floats, "nan". With the
         `dtype` "tf32", loads round the elements of a float32 array to that format.
 
-        The map keeps the array alive, and describes the memory that it has now. Kernels take it by value, with the type
+        The map keeps the array alive, and describes the memory that it has now. The array is viewed as by `as_array`: pass
+        `as_array(array, stream=s)` while a graph is captured on the stream s. Kernels take the map by value, with the type
         `TensorMapType(dtype, box, swizzle, fill)`. Raises `LaunchError`, with the reason, for what the hardware cannot do.
         CUDA: cuTensorMapEncodeTiled.
         """
