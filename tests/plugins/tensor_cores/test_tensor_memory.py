@@ -28,6 +28,7 @@ from cuda_device import (
 from cuda_device.plugins.tensor_cores.shared_operands import descriptors
 from cuda_device.plugins.tensor_cores.swizzling import Tile, byte_offset
 
+pytestmark = pytest.mark.needs("generated")
 FLOATS = device.ArrayType(float32, 1)
 TARGETS = "sm_100a", "sm_103a"
 NAMES = {name: getattr(device, name) for name in device.__all__ if name.startswith("tcgen05")}

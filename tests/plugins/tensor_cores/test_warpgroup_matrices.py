@@ -295,6 +295,7 @@ def kernel(out, n: int32):
     )
 
 
+@pytest.mark.needs("generated")
 @pytest.mark.parametrize("expression", REFUSED)
 def test_what_is_refused_says_what_to_do(expression):
     with pytest.raises(CompileError) as raised:
