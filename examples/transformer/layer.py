@@ -224,15 +224,8 @@ class DecoderLayer:
         """C = A @ B.T with an epilogue."""
         dtype, epilogue, more = with_scales(a, b, epilogue, more)
         before, epilogue = LOADED_BEFORE.get(epilogue, (None, epilogue))
-        settings = {
-            "transposed": True,
-            "epilogue": epilogue,
-            "before": before,
-            "ratio": ratio,
-            "stages": 4,
-            **self.tile,
-        }
-        kernel, *layouts = products.gemm(dtype, bfloat16, **settings)
+        settings = {"epilogue": epilogue, "before": before, "ratio": ratio, **self.tile}
+        kernel, *layouts = products.gemm(dtype, bfloat16, transposed=True, **settings)
         maps = [map_of(x, layout) for x, layout in zip((a.values, b.values, c), layouts, strict=True)]
         (m, k), n = a.values.shape, len(b.values)
         blocks = self.blocks // layouts[1].blocks * layouts[1].blocks
@@ -283,6 +276,5 @@ def warps_of(columns: int) -> int:
 
 def check(name: str, array: Any, shape: tuple[int, ...]) -> None:
     """Raises `LaunchError` for an array of another shape."""
-    if tuple(array.shape) != shape:
-        words = "weights are (outputs, inputs), tokens are rows, and the sizes are those of LayerSizes"
-        raise device.LaunchError(f"{name} has the shape {tuple(array.shape)} instead of {shape}", words)
+    help = "weights are (outputs, inputs), tokens are rows, and the sizes are those of LayerSizes"
+    paged.check(name, array, shape, help)

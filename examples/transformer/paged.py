@@ -179,11 +179,9 @@ def rotary_append(head=128, page=16):
             words, queries = qkv.view(uint32x4), heads - 2 * key_heads
             first, second = words[sequence, left], words[sequence, left + chunks]
             if index < queries + key_heads:
-                a, b = rowwise.floats(first), rowwise.floats(second)
                 c = rowwise.eight(cosines.view(float32x4), position, 2 * part)
                 s = rowwise.eight(sines.view(float32x4), position, 2 * part)
-                first = rowwise.chunk_of(tuple(x * u - y * w for x, y, u, w in zip(a, b, c, s, strict=True)))
-                second = rowwise.chunk_of(tuple(y * u + x * w for x, y, u, w in zip(a, b, c, s, strict=True)))
+                first, second = rowwise.rotated(first, second, c, s)
             if index < queries:
                 words[sequence, left], words[sequence, left + chunks] = first, second
             elif index < queries + key_heads:
@@ -253,8 +251,10 @@ def check_cache(cache: PagedCache) -> tuple[int, int, int, int]:
     return sequences, key_heads, page, head
 
 
-def check(name: str, array: Any, shape: tuple[int, ...]) -> None:
+SHAPES = "the arrays have a row for each sequence, and the shapes that PagedCache, attend and append describe"
+
+
+def check(name: str, array: Any, shape: tuple[int, ...], help: str = SHAPES) -> None:
     """Raises `LaunchError` for an array of another shape."""
     if tuple(array.shape) != shape:
-        words = "the arrays have a row for each sequence, and the shapes that PagedCache, attend and append describe"
-        raise device.LaunchError(f"{name} has the shape {tuple(array.shape)} instead of {shape}", words)
+        raise device.LaunchError(f"{name} has the shape {tuple(array.shape)} instead of {shape}", help)

@@ -5,7 +5,7 @@ A row is about `quantised * scale`, and its greatest magnitude becomes 448, that
 
 import functools
 
-from rowwise import CHUNK, add, begin, floats, over_warp
+from rowwise import begin, chunks_of, floats, inverse_rms, over_warp
 
 import cuda_device as device
 from cuda_device import float8e4m3, float32, int32, uint32x2, uint32x4
@@ -41,7 +41,7 @@ def store_quantised(values, maxima, out, scales, row):
 def quantise(columns, warps=8):
     """The kernel for rows of `columns` elements, a multiple of 256 * warps: a block of `warps` warps quantises a row."""
     threads = 32 * warps
-    chunks = columns // (threads * CHUNK)
+    chunks = chunks_of(columns, threads)
 
     @device.kernel(max_threads=threads)
     def kernel(x, out, scales):
@@ -58,7 +58,7 @@ def quantise(columns, warps=8):
 def rms_norm(columns, epsilon=1e-5, warps=8):
     """The kernel that quantises x / sqrt(mean(x ** 2) + epsilon) * weight; a block of `warps` warps computes a row."""
     threads = 32 * warps
-    chunks = columns // (threads * CHUNK)
+    chunks = chunks_of(columns, threads)
 
     @device.kernel(max_threads=threads)
     def kernel(x, weight, out, scales):
@@ -68,15 +68,7 @@ def rms_norm(columns, epsilon=1e-5, warps=8):
         weights = tuple([factors[threads * i + thread] for i in range(chunks)])
         begin()
         values = tuple([source[row, threads * i + thread] for i in range(chunks)])
-        squares = float32(0)
-        for chunk in values:
-            for value in floats(chunk):
-                squares += value * value
-        total = over_warp(add, squares)
-        if thread % 32 == 0:
-            sums[thread // 32] = total
-        device.syncthreads()
-        scale = device.rsqrt(sum(sums) / columns + float32(epsilon))
+        scale = inverse_rms(values, sums, columns, epsilon)
         normed = []
         for chunk, factor in zip(values, weights, strict=True):
             pairs = zip(floats(chunk), floats(factor), strict=True)

@@ -11,8 +11,6 @@ from cuda_device import bfloat16, float32, float32x2, float32x4, int32, uint32x4
 
 CHUNK = 8
 """The bfloat16 elements of 16 bytes."""
-WARPS = 4
-"""The warps of a block."""
 
 
 def floats(chunk):
@@ -58,6 +56,19 @@ def begin():
         device.wait_dependencies()
 
 
+def inverse_rms(values, sums, columns, epsilon):
+    """1 / sqrt(mean(x ** 2) + epsilon) of the row that a block holds. `sums` are shared float32, one for each warp."""
+    thread, squares = int32(device.thread_idx.x), float32(0)
+    for chunk in values:
+        for value in floats(chunk):
+            squares += value * value
+    total = over_warp(add, squares)
+    if thread % 32 == 0:
+        sums[thread // 32] = total
+    device.syncthreads()
+    return device.rsqrt(sum(sums) / columns + float32(epsilon))
+
+
 @functools.cache
 def rms_norm(columns, epsilon=1e-5, warps=4):
     """The kernel for rows of `columns` elements, a multiple of 256 * warps: out = x / sqrt(mean(x ** 2) + epsilon) * weight.
@@ -75,15 +86,7 @@ def rms_norm(columns, epsilon=1e-5, warps=4):
         weights = tuple([factors[threads * i + thread] for i in range(chunks)])
         begin()
         values = tuple([source[row, threads * i + thread] for i in range(chunks)])
-        squares = float32(0)
-        for chunk in values:
-            for value in floats(chunk):
-                squares += value * value
-        total = over_warp(add, squares)
-        if thread % 32 == 0:
-            sums[thread // 32] = total
-        device.syncthreads()
-        scale = device.rsqrt(sum(sums) / columns + float32(epsilon))
+        scale = inverse_rms(values, sums, columns, epsilon)
         for i, chunk in enumerate(values):
             pairs = zip(floats(chunk), floats(weights[i]), strict=True)
             target[row, threads * i + thread] = chunk_of(tuple([v * scale * w for v, w in pairs]))
@@ -130,6 +133,14 @@ def softmax(columns, warps=8):
     return kernel
 
 
+def rotated(left, right, cosines, sines):
+    """Two chunks of bfloat16 whose pairs of elements are rotated by eight angles."""
+    a, b = floats(left), floats(right)
+    first = chunk_of(tuple([x * c - y * s for x, y, c, s in zip(a, b, cosines, sines, strict=True)]))
+    second = chunk_of(tuple([y * c + x * s for x, y, c, s in zip(a, b, cosines, sines, strict=True)]))
+    return first, second
+
+
 @functools.cache
 def rotary(head=128, share=2):
     """The kernel that rotates the pairs (x[i], x[i + head / 2]) of each head by the angles of its token.
@@ -153,11 +164,8 @@ def rotary(head=128, share=2):
         s = eight(sines.view(float32x4), position, 2 * part)
         for i in range(share):
             if indices[i] < heads:
-                a, b = floats(pairs[i][0]), floats(pairs[i][1])
-                words[token, lefts[i]] = chunk_of(tuple([u * p - v * q for u, v, p, q in zip(a, b, c, s, strict=True)]))
-                words[token, lefts[i] + chunks] = chunk_of(
-                    tuple([v * p + u * q for u, v, p, q in zip(a, b, c, s, strict=True)])
-                )
+                left, right = rotated(pairs[i][0], pairs[i][1], c, s)
+                words[token, lefts[i]], words[token, lefts[i] + chunks] = left, right
 
     return kernel
 
