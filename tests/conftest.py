@@ -21,6 +21,7 @@ import contextlib
 import difflib
 import faulthandler
 import gc
+import importlib
 import importlib.util
 import itertools
 import os
@@ -30,6 +31,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 from unittest import mock
 
@@ -159,6 +161,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+class ExamplesOfTransformers(dict[str, ModuleType]):
+    """Modules of `examples/transformer` by their names, which are imported at their first use."""
+
+    def __missing__(self, name: str) -> ModuleType:
+        self[name] = importlib.import_module(name)
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def examples() -> Iterator[ExamplesOfTransformers]:
+    """The modules of `examples/transformer`."""
+    folder = str(Path(__file__).parents[1] / "examples" / "transformer")
+    sys.path.insert(0, folder)
+    yield ExamplesOfTransformers()
+    sys.path.remove(folder)
 
 
 class StreamUnderTest:

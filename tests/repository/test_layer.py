@@ -1,8 +1,5 @@
 """The decoder layer of examples/transformer, in bfloat16 and with projections in float8e4m3, against NumPy in float64."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
@@ -11,22 +8,7 @@ import cuda_device as device
 from cuda_device import bfloat16, float8e4m3
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
-FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
 TOKENS = 128
-
-
-@pytest.fixture(scope="module")
-def examples():
-    """The modules of the examples."""
-    sys.path.insert(0, FOLDER)
-    try:
-        import layer
-        import paged
-        import quantised
-
-        yield {"layer": layer, "paged": paged, "quantised": quantised}
-    finally:
-        sys.path.remove(FOLDER)
 
 
 def exact(array):

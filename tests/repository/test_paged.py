@@ -1,8 +1,5 @@
 """Attention over a paged key-value cache of examples/transformer, against NumPy in float64."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
@@ -11,21 +8,14 @@ import cuda_device as device
 from cuda_device import bfloat16
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
-FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
 HEAD, KEY_HEADS, QUERY_HEADS = 64, 2, 4
 BFLOAT16 = device.numpy_dtype(bfloat16)
 
 
-@pytest.fixture(scope="module")
-def paged():
+@pytest.fixture
+def paged(examples):
     """The module of the example."""
-    sys.path.insert(0, FOLDER)
-    try:
-        import paged
-
-        yield paged
-    finally:
-        sys.path.remove(FOLDER)
+    return examples["paged"]
 
 
 def exact(array):

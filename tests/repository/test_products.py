@@ -1,8 +1,5 @@
 """The products of examples/transformer and their epilogues, for all types of elements, against NumPy in float64."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 from conftest import StreamUnderTest, long
@@ -11,24 +8,9 @@ import cuda_device as device
 from cuda_device import bfloat16, float8e4m3, float16, float32, float64, int8, int32
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
-FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
 SMALL = {"bn": 64, "stages": 2, "cluster": 1, "transposed": True}
 ERRORS = {bfloat16: 2**-8, float16: 2**-11, float32: 2**-10, float64: 2**-50, int32: 0}
 """The errors that are allowed, by the type of C, and for float32 by the rounding to tf32."""
-
-
-@pytest.fixture(scope="module")
-def examples():
-    """The modules of the examples."""
-    sys.path.insert(0, FOLDER)
-    try:
-        import epilogues
-        import products
-        import tuned_products
-
-        yield {"epilogues": epilogues, "products": products, "tuned_products": tuned_products}
-    finally:
-        sys.path.remove(FOLDER)
 
 
 def random_array(shape, dtype, seed):

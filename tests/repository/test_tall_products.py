@@ -1,8 +1,5 @@
 """Products of few rows of examples/transformer, against NumPy in float64."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
@@ -11,20 +8,6 @@ import cuda_device as device
 from cuda_device import bfloat16, float8e4m3
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
-FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
-
-
-@pytest.fixture(scope="module")
-def examples():
-    """The modules of the examples."""
-    sys.path.insert(0, FOLDER)
-    try:
-        import epilogues
-        import tall_products
-
-        yield {"epilogues": epilogues, "tall_products": tall_products}
-    finally:
-        sys.path.remove(FOLDER)
 
 
 def exact(array):

@@ -1,8 +1,5 @@
 """The kernels of examples/transformer: attention, and those limited by memory, against NumPy in float64."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
@@ -11,20 +8,6 @@ import cuda_device as device
 from cuda_device import bfloat16, int32
 
 pytestmark = [pytest.mark.needs("tiles"), pytest.mark.needs("tensor_cores")]
-FOLDER = str(pathlib.Path(__file__).parents[2] / "examples" / "transformer")
-
-
-@pytest.fixture(scope="module")
-def examples():
-    """The modules of the examples."""
-    sys.path.insert(0, FOLDER)
-    try:
-        import attention
-        import rowwise
-
-        yield {"attention": attention, "rowwise": rowwise}
-    finally:
-        sys.path.remove(FOLDER)
 
 
 def normal(shape, dtype=bfloat16, seed=0):
