@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 import paged
-from decoder_layer import angles, by_matrix, interleaved, product, random_weights
+from decoder_layer import angles, by_matrix, interleaved, normed, product, random_weights, rotated, show_launches
 from layer import DecoderLayer, LayerSizes, LayerWeights, Matrix
 from transformer import difference, medians
 
@@ -46,21 +46,13 @@ def torch_step(
     wide = torch.promote_types(x.dtype, torch.float32)
     cosines, sines = (table[position].to(wide) for table in tables)
 
-    def normed(y: Any, weight: Any) -> Any:
-        y = y.to(wide)
-        return (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + sizes.epsilon) * weight.to(wide)).to(x.dtype)
-
-    def rotated(y: Any) -> Any:
-        a, b = y.to(wide).chunk(2, -1)
-        return torch.cat([a * cosines - b * sines, b * cosines + a * sines], -1).to(x.dtype)
-
-    qkv = product(normed(x, weights.attention_norm), weights.qkv).unflatten(-1, (-1, sizes.head)).transpose(1, 2)
+    qkv = product(normed(x, weights.attention_norm, sizes), weights.qkv).unflatten(-1, (-1, sizes.head)).transpose(1, 2)
     q, k, v = qkv.split([sizes.heads, sizes.key_heads, sizes.key_heads], 1)
-    for whole, new in zip(kv, (rotated(k), v), strict=True):
+    for whole, new in zip(kv, (rotated(k, cosines, sines), v), strict=True):
         whole.index_copy_(2, position, new)
-    attended = attention(rotated(q), *kv)
+    attended = attention(rotated(q, cosines, sines), *kv)
     hidden = x + product(attended.transpose(1, 2).flatten(2), weights.output)
-    gate, up = product(normed(hidden, weights.feed_forward_norm), weights.gate_up).chunk(2, -1)
+    gate, up = product(normed(hidden, weights.feed_forward_norm, sizes), weights.gate_up).chunk(2, -1)
     return hidden + product(torch.nn.functional.silu(gate) * up, weights.down)
 
 
@@ -119,10 +111,7 @@ def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, *
     results["cuda_device"] = torch.utils.dlpack.from_dlpack(step.result).view_as(right)
     show(times, {name: difference(result, right) for name, result in results.items()})
     compare_attention(kv, cache, sizes, stream, **settings)
-    own = medians(dict(step.launches), stream)
-    for name, value in own.items():
-        print(f"    {name:30}{value:9.4f} ms")
-    print(f"    {'sum':30}{sum(own.values()):9.4f} ms", flush=True)
+    show_launches(step.launches, stream)
 
 
 def compare_attention(kv: list[Any], cache: paged.PagedCache, sizes: LayerSizes, stream: Any, **settings: Any) -> None:

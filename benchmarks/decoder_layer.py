@@ -78,6 +78,31 @@ def product(x: Any, weight: Matrix) -> Any:
     return torch._scaled_mm(rows, weight.values.t(), **how).unflatten(0, x.shape[:2])
 
 
+def normed(x: Any, weight: Any, sizes: LayerSizes) -> Any:
+    """RMSNorm, in at least float32."""
+    import torch
+
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    scales = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + sizes.epsilon)
+    return (wide * scales * weight.to(wide.dtype)).to(x.dtype)
+
+
+def rotated(x: Any, cosines: Any, sines: Any) -> Any:
+    """The rotary embedding, in the precision of the tables."""
+    import torch
+
+    a, b = x.to(cosines.dtype).chunk(2, -1)
+    return torch.cat([a * cosines - b * sines, b * cosines + a * sines], -1).to(x.dtype)
+
+
+def show_launches(launches: dict[str, Callable[[], Any]], stream: Any) -> None:
+    """Prints the times of launches, and their sum."""
+    times = medians(dict(launches), stream)
+    for name, value in times.items():
+        print(f"    {name:30}{value:9.4f} ms")
+    print(f"    {'sum':30}{sum(times.values()):9.4f} ms", flush=True)
+
+
 def torch_layer(x: Any, weights: LayerWeights, cosines: Any, sines: Any, sizes: LayerSizes) -> Any:
     """The layer in PyTorch, of x with the shape (sequences, tokens, hidden), in the precision of x."""
     import torch
@@ -85,20 +110,12 @@ def torch_layer(x: Any, weights: LayerWeights, cosines: Any, sines: Any, sizes: 
     wide = torch.promote_types(x.dtype, torch.float32)
     cosines, sines = (table[: x.shape[1], None].to(wide) for table in (cosines, sines))
 
-    def normed(y: Any, weight: Any) -> Any:
-        y = y.to(wide)
-        return (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + sizes.epsilon) * weight.to(wide)).to(x.dtype)
-
-    def rotated(y: Any) -> Any:
-        a, b = y.to(wide).chunk(2, -1)
-        return torch.cat([a * cosines - b * sines, b * cosines + a * sines], -1).to(x.dtype)
-
-    qkv = product(normed(x, weights.attention_norm), weights.qkv).unflatten(-1, (-1, sizes.head))
+    qkv = product(normed(x, weights.attention_norm, sizes), weights.qkv).unflatten(-1, (-1, sizes.head))
     q, k, v = qkv.split([sizes.heads, sizes.key_heads, sizes.key_heads], 2)
-    by_head = [y.transpose(1, 2) for y in (rotated(q), rotated(k), v)]
+    by_head = [y.transpose(1, 2) for y in (rotated(q, cosines, sines), rotated(k, cosines, sines), v)]
     attended = torch.nn.functional.scaled_dot_product_attention(*by_head, is_causal=True, enable_gqa=True)
     hidden = x + product(attended.transpose(1, 2).flatten(2), weights.output)
-    gate, up = product(normed(hidden, weights.feed_forward_norm), weights.gate_up).chunk(2, -1)
+    gate, up = product(normed(hidden, weights.feed_forward_norm, sizes), weights.gate_up).chunk(2, -1)
     return hidden + product(torch.nn.functional.silu(gate) * up, weights.down)
 
 
@@ -157,10 +174,7 @@ def compare(shape: tuple[int, int], in_float8: bool, modes: list[str], stream: A
     for name, value in times.items():
         error, ratio = difference(results[name], right), value / times["cuda_device"]
         print(f"  {name:32}{value:9.4f} ms{ratio:8.3f}   error {error:.1e}", flush=True)
-    own = medians(dict(run.launches), stream)
-    for name, value in own.items():
-        print(f"    {name:30}{value:9.4f} ms")
-    print(f"    {'sum':30}{sum(own.values()):9.4f} ms", flush=True)
+    show_launches(run.launches, stream)
 
 
 def main() -> None:
