@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float8e4m3, int32
+from cuda_device import bfloat16, float8e4m3, int32
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 
@@ -80,8 +80,7 @@ def product(size: tuple[int, int, int], stream: Any, **tile: Any) -> None:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
         torch.cuda.synchronize()
-        pairs = ((a, of_a), (b, of_b), (c, of_c))
-        maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in pairs]
+        maps = of_a.map_of(a), of_b.map_of(b), of_c.map_of(c)
         sizes = int32(m), int32(n), int32(k)
 
     def ours() -> None:
@@ -146,8 +145,8 @@ def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
         out = torch.full((batch * tokens, HEADS * head), float("nan"), device="cuda", dtype=torch.bfloat16)
         by_head = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
         torch.cuda.synchronize()
-        pairs = ((q, of_q), (k, of_k), (v, of_k))
-        maps = [TensorMap.of(x.view(batch * tokens, -1), layout.box, swizzle=layout.swizzle) for x, layout in pairs]
+        rows = [x.view(batch * tokens, -1) for x in (q, k, v)]
+        maps = of_q.map_of(rows[0]), of_k.map_of(rows[1]), of_k.map_of(rows[2])
         sizes, grid = (int32(tokens), int32(1)), (tokens // of_q.rows, HEADS, batch)
 
     def ours() -> None:

@@ -21,6 +21,8 @@ from typing import Any
 from cuda_device import (
     ArrayType,
     MBarrier,
+    TensorMap,
+    TensorMapType,
     bfloat16,
     bfloat16x2,
     bulk_commit,
@@ -88,7 +90,7 @@ class TileLayout:
 
     A row of the pattern has `width` elements. A tile with more columns consists of several panels side by side. `blocks` blocks
     of a cluster share each tile: each loads its part, a number of panels or else of rows, into the shared memory of all of them.
-    `box` is the shape of the boxes of a tensor map: `TensorMap.of(x, layout.box, swizzle=layout.swizzle)`.
+    `map_of(x)` is the tensor map of an array by which it is loaded and stored.
     """
 
     rows: int
@@ -122,6 +124,17 @@ class TileLayout:
     def nbytes(self) -> int:
         """The size of a tile in bytes."""
         return self.rows * self.columns * sizeof(self.dtype)
+
+    def map_of(self, array: Any, dtype: Any = None) -> Any:
+        """The `TensorMap` of a two-dimensional array, made on the host. `dtype="tf32"` rounds float32 as it is loaded.
+
+        Raises `LaunchError` like `TensorMap.of`, also for elements of another type than the tile's.
+        """
+        return TensorMap.of(array, self.box, swizzle=self.swizzle, dtype=dtype or self.dtype)
+
+    def map_type(self, dtype: Any = None) -> Any:
+        """The type of the maps of `map_of`, for `compile`."""
+        return TensorMapType(dtype or self.dtype, self.box, swizzle=self.swizzle)
 
     def stages(self, count: int) -> tuple[int, int, int, int]:
         """The shape of a shared array of `count` such tiles: (count, panels, rows, width)."""

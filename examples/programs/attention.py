@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import cuda_device as device
-from cuda_device import MBarrier, TensorMap, bfloat16, float32, int32, shared_array, tiles
+from cuda_device import MBarrier, bfloat16, float32, int32, shared_array, tiles
 
 CAPABILITY = (9, 0)
 HEAD, ROWS, COLUMNS, STAGES, THREADS = 64, 64, 64, 2, 128
@@ -73,8 +73,8 @@ def attention(map_q, map_k, map_v, out, count: int32):
 def run(stream, q, k, v):
     """The results of all queries, in bfloat16."""
     out = device.empty(q.shape, bfloat16, stream=stream)
-    pairs = (q, of_queries), (k, of_keys), (v, of_keys)
-    maps = [TensorMap.of(device.array(x, stream=stream), tile.box, swizzle=tile.swizzle) for x, tile in pairs]
+    q, k, v = (device.array(x, stream=stream) for x in (q, k, v))
+    maps = of_queries.map_of(q), of_keys.map_of(k), of_keys.map_of(v)
     device.launch(attention, *maps, out, len(k), grid=-(-len(q) // ROWS), block=THREADS, stream=stream)
     return out.numpy().astype(np.float32)
 

@@ -24,9 +24,6 @@ def multiply(a, b, c, stream, bn, stages, cluster, dtype=bfloat16, result=None, 
     rounded = "tf32" if dtype is float32 else None
     # Arrays on the stream that is used: otherwise the default stream would wait for their library, also in a capture.
     arrays = [device.as_array(x, order="strided", stream=stream) for x in (a, b, c)]
-    maps = [
-        device.TensorMap.of(x, layout.box, swizzle=layout.swizzle, dtype=kind)
-        for x, layout, kind in zip(arrays, layouts, (rounded, rounded, None), strict=True)
-    ]
+    maps = [layout.map_of(x, kind) for x, layout, kind in zip(arrays, layouts, (rounded, rounded, None), strict=True)]
     sizes = int32(c.shape[0]), int32(c.shape[1]), int32(a.shape[1])
     device.launch(kernel, *maps, *sizes, grid=blocks // cluster * cluster, block=384, stream=stream)

@@ -24,10 +24,6 @@ def difference(result, right):
     return np.abs(exact(result) - right).max() / np.abs(right).max()
 
 
-def map_of(array, layout):
-    return device.TensorMap.of(array, layout.box, swizzle=layout.swizzle)
-
-
 # Attention
 
 
@@ -60,7 +56,7 @@ def test_attention(examples, warpgroups, head, causal, tokens, heads, kept, sequ
     k, v = (normal((sequences * tokens, kept * head), seed=seed) for seed in (2, 3))
     k[::50] *= 4
     out = warpgroups.array(np.full_like(q, 7))
-    maps = [map_of(warpgroups.array(x), layout) for x, layout in ((q, Q), (k, K), (v, K))]
+    maps = [layout.map_of(warpgroups.array(x)) for x, layout in ((q, Q), (k, K), (v, K))]
     grid = (-(-tokens // Q.rows), heads, sequences)
     warpgroups.launch(kernel, *maps, out, int32(tokens), int32(heads // kept), grid=grid, block=384)
     result = warpgroups.numpy(out)

@@ -344,7 +344,7 @@ def test_matrix_product(dtype, target, monkeypatch):
     monkeypatch.syspath_prepend(pathlib.Path(__file__).parents[3] / "examples" / "transformer")
     products = importlib.import_module("products_sm100")
     kernel, *layouts = products.gemm(dtype, bk=128 // size_of(dtype))
-    maps = [device.TensorMapType(dtype, layout.box, layout.swizzle) for layout in layouts]
+    maps = [layout.map_type() for layout in layouts]
     arguments = *maps, device.ArrayType(bfloat16, 2), int32, int32, int32
     if not can_assemble(target):
         pytest.skip("no assembler")

@@ -10,7 +10,7 @@ from cuda_device import bfloat16, float8e4m3, float16, float32, float64, hooks, 
 if hooks.installed("plugins.tensor_cores") is None:
     pytest.skip("tiles are built on the plugin tensor_cores", allow_module_level=True)
 
-from cuda_device import MBarrier, TensorMap, tiles
+from cuda_device import MBarrier, tiles
 
 
 @pytest.fixture(params=["sm_90a", "sm_80"])
@@ -114,7 +114,7 @@ def test_ring(copies, steps):
     x = integers((rows, PIECE.columns), bfloat16, 0)
     source, target = copies.array(x), copies.array(np.zeros_like(x))
     sums = copies.array(np.zeros((max(steps, 1), 32 * CONSUMERS), np.float32))
-    maps = [TensorMap.of(array, PIECE.box, swizzle=PIECE.swizzle) for array in (source, target)]
+    maps = [PIECE.map_of(array) for array in (source, target)]
     copies.launch(through_a_ring, *maps, sums, steps, grid=1, block=32 * (CONSUMERS + 1))
     totals = x.astype(np.float64).reshape(-1, PIECE.rows, PIECE.columns // 32, 32).sum((1, 2))
     assert (copies.numpy(target) == (x if steps else 0)).all()
