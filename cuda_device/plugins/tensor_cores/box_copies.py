@@ -11,15 +11,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
+from cuda_device import cluster_shared, int64, uint32, uint32x4
 from cuda_device.extend import copies, layout, model
 from cuda_device.plugins.tensor_cores.bulk_copies import KIND, combiner
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, complete_bytes
 from cuda_device.plugins.tensor_cores.packed_elements import tf32_bits
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
-_WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
-"""The types of the bits of elements, by their sizes."""
 _NANS = {
     model.FLOAT16: 0x7FFF, model.BFLOAT16: 0x7FFF, model.FLOAT32: 0x7FFFFFFF, model.FLOAT64: 0x7FFF_FFFF_FFFF_FFFF,
 }  # fmt: skip
@@ -61,7 +60,7 @@ def _rows(boxes: Boxes) -> int:
 def _reader(boxes: Boxes) -> Callable[..., Any]:
     """Returns the device function that copies a box to the memory of a tile."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
-    word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
+    word, mask, is_tf32, chunks_of_row = UNSIGNED[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
     blank, unit = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), boxes.unit
 
     def read(tile: Any, map: Any, place: Any) -> None:
@@ -153,7 +152,7 @@ def storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
     """Returns the device function for a store, or for a reduction by an operation."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
     mask, chunks_of_row, unit, stores = _mask(boxes), width * size // UNIT, boxes.unit, not op
-    word, combine = _WORDS[size], None if stores else combiner(op, boxes.element)
+    word, combine = UNSIGNED[size], None if stores else combiner(op, boxes.element)
 
     def store(map: Any, tile: Any, *place: Any) -> None:
         _check_stored_place(place, unit)

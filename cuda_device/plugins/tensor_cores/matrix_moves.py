@@ -24,12 +24,11 @@ from cuda_device import (
     shfl_sync,
     sm75,
     sm90,
-    uint8,
-    uint16,
     uint32,
     uint32x4,
 )
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED, as_tuple, vector
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, index_in, tile_of
 
 
@@ -115,7 +114,7 @@ def _checked(known: Known, row: Known, column: Known, entity: str) -> Tile:
 @functools.cache
 def _loader(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     results, host = (uint32,) * num, _loader_on_cpu(tile, num, trans)
-    move = _template("ldmatrix", f"{_registers(0, num)}, [at]", num, num, trans)
+    move = _template("ldmatrix", f"{vector(0, num)}, [at]", num, num, trans)
     address = _address(tile)
 
     def load(t: Any, row: Any, column: Any, _: Any, __: Any) -> Any:
@@ -127,17 +126,12 @@ def _loader(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
 @functools.cache
 def _storer(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     host, address = _storer_on_cpu(tile, num, trans), _address(tile)
-    move = _template("stmatrix", f"[at], {_registers(4, num)}", num, 0, trans)
+    move = _template("stmatrix", f"[at], {vector(4, num)}", num, 0, trans)
 
     def store(t: Any, row: Any, column: Any, regs: Any, _: Any) -> None:
-        registers = regs if isinstance(regs, tuple) else (regs,)
-        ptx(move, *address(t, row, column), int(row), int(column), *registers, host=host)
+        ptx(move, *address(t, row, column), int(row), int(column), *as_tuple(regs), host=host)
 
     return store
-
-
-def _registers(first: int, count: int) -> str:
-    return f"{{{', '.join([f'${first + i}' for i in range(count)])}}}"
 
 
 def _template(name: str, operands: str, num: int, address: int, trans: bool) -> str:
@@ -183,7 +177,7 @@ def _loader_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
 @functools.cache
 def _line(tile: Tile) -> Callable[..., Any]:
     """The function that reads the four words of a row of 16 bytes."""
-    index, bits, unsigned = index_in(tile), tile.element.bits, _UNSIGNED[tile.element.bits]
+    index, bits, unsigned = index_in(tile), tile.element.bits, UNSIGNED[tile.element.bits // 8]
     words, shifts = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits)))
 
     def line(array: Any, row: Any, column: Any) -> Any:
@@ -197,9 +191,6 @@ def _line(tile: Tile) -> Callable[..., Any]:
         return result
 
     return line
-
-
-_UNSIGNED: dict[int, Any] = {8: uint8, 16: uint16, 32: uint32}
 
 
 def _check_column(column: Any, unit: Any) -> None:
@@ -223,7 +214,7 @@ def _column(words: Any, first: Any) -> Any:
 @functools.cache
 def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     index, bits = index_in(tile), tile.element.bits
-    words, shifts, unsigned = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits))), _UNSIGNED[bits]
+    words, shifts, unsigned = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits))), UNSIGNED[bits // 8]
 
     def store(array: Any, _: Any, row: Any, column: Any, *regs: Any) -> None:
         result = uint32x4(0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What entities share that are instructions: those without operands, groups of copies, and indices that may be tuples."""
+"""What entities share that are instructions: those without operands, groups of copies, vector operands, and bits of elements."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, ptx
+from cuda_device import CompileError, ptx, uint8, uint16, uint32, uint64
 from cuda_device.extend import Known, constant_of, copies, specialised
+
+UNSIGNED: dict[int, Any] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+"""The types of the bits of elements, by their sizes in bytes."""
 
 
 def nothing(*_: Any) -> None:
@@ -52,6 +55,11 @@ def _waiter(name: str, kind: str, pending: int, read: bool) -> Callable[..., Any
         copies.await_copies(kind, pending, read)
 
     return wait
+
+
+def vector(first: int, count: int) -> str:
+    """A vector operand of PTX, which consists of the operands from `$first` on."""
+    return f"{{{', '.join([f'${first + i}' for i in range(count)])}}}"
 
 
 def as_tuple(items: Any) -> Any:
