@@ -173,10 +173,8 @@ _LOAD, _LOAD_NEWER = (
 
 
 def _load(dst: Any, src: Any, bar: Any) -> None:
-    if target(provides(sm100)):
-        ptx(_LOAD_NEWER, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
-    else:
-        ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    template = _LOAD_NEWER if target(provides(sm100)) else _LOAD
+    ptx(template, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
 
 
 @specialised(bulk_store, since=sm90)

@@ -35,7 +35,7 @@ from cuda_device import (
     target,
 )
 from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import nothing, single
+from cuda_device.plugins.tensor_cores.single_instructions import needing, single
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -170,6 +170,7 @@ _TRY, _TRY_IN_CLUSTER = "try_wait.parity.shared::cta", "try_wait.parity.acquire.
 _TEST_IF = "test_wait.parity.shared"
 _TRY_LOOP, _CLUSTER_LOOP, _TEST_LOOP = (_LOOP % wait for wait in (_TRY, _TRY_IN_CLUSTER, _TEST_IF))
 _TRY_ONCE, _TEST_ONCE = _TEST % _TRY, _TEST % _TEST_IF
+_ARRIVE = "mbarrier.arrive.shared::cta.b64 _, [$0], $1;"
 _ARRIVE_SEVERAL = """{ .reg .pred several; .reg .b32 others; .reg .b64 state;
 sub.u32 others, $1, 1;
 setp.ne.u32 several, others, 0;
@@ -212,7 +213,9 @@ def _(bar: Known, count: Known, rank: Known, scope: Known) -> Callable[..., Any]
     _check_integer(count, "count", 1, MOST_ARRIVALS)
     of_cluster = _is_cluster(scope)
     if rank.constant and rank.python is None:
-        return _arrive_in_cluster if of_cluster else _arrive_once if count.constant and count.value == 1 else _arrive
+        if of_cluster:
+            return _of_clusters(_arrive_in_cluster)
+        return _arrive_once if count.constant and count.value == 1 else _arrive
     _check_integer(rank, "rank", 0, _LAST_RANK)
     return _arrive_remotely(_ARRIVE_REMOTE % (".release.cluster" * of_cluster))
 
@@ -222,37 +225,25 @@ def _arrive_once(bar: Any, _: Any, __: Any, ___: Any) -> None:
 
 
 def _arrive(bar: Any, count: Any, _: Any, __: Any) -> None:
-    if target(provides(sm90)):
-        ptx("mbarrier.arrive.shared::cta.b64 _, [$0], $1;", bar, uint32(count), host=_arrive_on_cpu)
-    else:
-        ptx(_ARRIVE_SEVERAL, bar, uint32(count), host=_arrive_on_cpu)
+    template = _ARRIVE if target(provides(sm90)) else _ARRIVE_SEVERAL
+    ptx(template, bar, uint32(count), host=_arrive_on_cpu)
 
 
 def _arrive_in_cluster(bar: Any, count: Any, _: Any, __: Any) -> None:
-    _need_clusters()
     ptx("mbarrier.arrive.release.cluster.shared::cta.b64 _, [$0], $1;", bar, uint32(count), host=_arrive_on_cpu)
 
 
 @functools.cache
 def _arrive_remotely(template: str) -> Callable[..., Any]:
     def arrive(bar: Any, count: Any, rank: Any, _: Any) -> None:
-        _need_clusters()
         ptx(template, bar, uint32(count), uint32(rank), host=_arrive_remotely_on_cpu)
 
-    return arrive
+    return _of_clusters(arrive)
 
 
-def _need_clusters() -> None:
-    """Refuses older architectures."""
-    raise DeviceOnlyError.of("MBarrier.arrive")
-
-
-_need_clusters.__qualname__ = "scope='cluster' or rank of MBarrier"
-
-
-@specialised(_need_clusters, since=sm90)
-def _() -> Callable[..., Any]:
-    return nothing
+def _of_clusters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which older architectures do not have."""
+    return needing(sm90, "scope='cluster' or rank of MBarrier", function)
 
 
 def _expect(bar: Any, nbytes: Any) -> None:
@@ -264,9 +255,8 @@ def _arrive_and_expect(bar: Any, nbytes: Any) -> None:
 
 
 def _try_wait(bar: Any, parity: Any) -> Any:
-    if target(provides(sm90)):
-        return ptx(_TRY_ONCE, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
-    return ptx(_TEST_ONCE, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
+    template = _TRY_ONCE if target(provides(sm90)) else _TEST_ONCE
+    return ptx(template, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
 
 
 _with_integer(MBarrier.init, sm80, "count", (1, MOST_ARRIVALS), _init)
@@ -279,18 +269,14 @@ _with_integer(MBarrier.try_wait, sm80, "parity", (0, 1), _try_wait)
 def _(bar: Known, parity: Known, scope: Known) -> Callable[..., Any]:
     _check(bar, "wait")
     _check_integer(parity, "parity", 0, 1)
-    return _wait_in_cluster if _is_cluster(scope) else _wait
+    return _of_clusters(_wait_in_cluster) if _is_cluster(scope) else _wait
 
 
 def _wait(bar: Any, parity: Any, _: Any) -> None:
-    if target(provides(sm90)):
-        ptx(_TRY_LOOP, bar, uint32(parity), host=_wait_on_cpu)
-    else:
-        ptx(_TEST_LOOP, bar, uint32(parity), host=_wait_on_cpu)
+    ptx(_TRY_LOOP if target(provides(sm90)) else _TEST_LOOP, bar, uint32(parity), host=_wait_on_cpu)
 
 
 def _wait_in_cluster(bar: Any, parity: Any, _: Any) -> None:
-    _need_clusters()
     ptx(_CLUSTER_LOOP, bar, uint32(parity), host=_wait_on_cpu)
 
 

@@ -1,4 +1,4 @@
-"""What entities share that are instructions: those without operands, groups of copies, vector operands, and bits of elements."""
+"""What entities share that are instructions: those without operands, those of later architectures, groups of copies, operands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, ptx, uint8, uint16, uint32, uint64
+from cuda_device import CompileError, DeviceOnlyError, ptx, uint8, uint16, uint32, uint64
 from cuda_device.extend import Known, constant_of, copies, specialised
 
 UNSIGNED: dict[int, Any] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
@@ -24,6 +24,22 @@ def single(entity: Callable[[], None], text: str, since: Any, on_cpu: Callable[.
         ptx(text, host=on_cpu)
 
     specialised(entity, since=since)(lambda: instruction)
+
+
+@functools.cache
+def needing(since: Any, name: str, function: Callable[..., Any], otherwise: str = "") -> Callable[..., Any]:
+    """The device function, which is refused below an architecture: a part of an entity that others have, by a name of its own."""
+
+    def entity(*_: Any) -> Any:
+        raise DeviceOnlyError.of(name)
+
+    entity.__qualname__ = name
+    specialised(entity, since=since, otherwise=otherwise)(lambda *_: function)
+
+    def checked(*arguments: Any) -> Any:
+        return entity(*arguments)
+
+    return checked
 
 
 def groups(commit: Callable[[], None], wait: Callable[..., None], name: str, kind: str, since: Any) -> None:

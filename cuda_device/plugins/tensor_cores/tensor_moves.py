@@ -70,7 +70,7 @@ _MOST_REGISTERS = 128
 def _(tile: Known, shape: Known) -> Callable[..., Any]:
     source = tensor_tile_of(tile, "tcgen05_ld")
     text = "tcgen05.ld.sync.aligned.{0}.b32 {1}, {2};"
-    type = host_type(_register_type(source))
+    type: Any = host_type(_register_type(source))
     return _loader(_moves(source, shape, 0, f"${source.registers}", text), type, source.registers)
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, int32, ptx, sm100a, uint16
-from cuda_device.extend import Known, model, specialised
+from cuda_device.extend import Known, model
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of, steps_of
-from cuda_device.plugins.tensor_cores.single_instructions import nothing
+from cuda_device.plugins.tensor_cores.single_instructions import needing
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_memory import (
     ON_CPU,
@@ -77,7 +77,8 @@ def _(d: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     flag = str(int(bool(accumulate.value))) if is_constant else "$3"
     operands: list[Any] = [(0, address_of), (1, array_of if held is None else address_of), (2, array_of)]
     if sums.element == model.INT32:
-        operands[0] = 0, _address_for_integers
+        help = "convert the elements to another type"
+        operands[0] = 0, needing(sm100a, "tcgen05_mma of integers", address_of, help)
     if not is_constant:
         operands.append((3, int32))
     return instruction(_product(sums, left, right, held is not None, flag), *operands, blocks=sums.blocks)
@@ -107,24 +108,6 @@ def _check_result(d: TensorTile, a: Tile, b: Tile) -> None:
         raise CompileError(
             f"tcgen05_mma does not have the {n} columns of {d}", help=f"give a multiple of {unit} up to 256"
         )
-
-
-def _of_integers() -> None:
-    """Refuses products of integers on architectures that have none."""
-    raise DeviceOnlyError.of("tcgen05_mma")
-
-
-_of_integers.__qualname__ = "tcgen05_mma of integers"  # in messages
-
-
-@specialised(_of_integers, since=sm100a, otherwise="convert the elements to another type")
-def _() -> Callable[..., Any]:
-    return nothing
-
-
-def _address_for_integers(tile: Any) -> Any:
-    _of_integers()
-    return tile.address
 
 
 _KINDS = {

@@ -24,7 +24,7 @@ from cuda_device import (
 from cuda_device.extend import Known, dataclass, host_type, model, replace, specialised
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import pack, unpacked
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, vector
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, needing, vector
 from cuda_device.plugins.tensor_cores.swizzling import shown
 
 
@@ -126,23 +126,7 @@ def _product(
             template, *a_words(as_tuple(a)), *b_words(as_tuple(b)), *sums, result=results, host=host, volatile=False
         )
 
-    return _needing(product, multiplied)
-
-
-def _needing(product: WarpProduct, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The device function, refused below the first architecture that has the product."""
-
-    def _entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
-        """`mma_sync` of this product."""
-        raise DeviceOnlyError.of("mma_sync")
-
-    _entity.__qualname__ = str(product)
-    specialised(_entity, since=product.since)(lambda *_: function)
-
-    def checked(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
-        return _entity(a, b, c, shape, dtype)
-
-    return checked
+    return needing(product.since, str(product), multiplied)
 
 
 def _words(type: model.Number) -> Callable[[Any], Any]:
