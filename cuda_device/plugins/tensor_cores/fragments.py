@@ -31,6 +31,7 @@ from cuda_device import (
     thread_idx,
 )
 from cuda_device.extend import Known, constant_of, dataclass, model, specialised, type_argument
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer
 
 TF32 = "tf32"
 Element = model.Number | str
@@ -167,8 +168,7 @@ def _(operand: Known, shape: Known, dtype: Known, i: Known) -> Callable[..., Any
         product = product_of(shape, dtype, "fragment_place")
         element = product.b if name == "b" else product.a
     count = held(str(name), lengths)
-    if not isinstance(i.type, model.Number) or not i.type.is_integer:
-        raise CompileError(f"fragment_place takes an integer, not {i}", help="convert it: int(…)")
+    check_integer(i, "i of fragment_place")
     if isinstance(i.value, int) and not 0 <= i.value < count:
         raise CompileError(
             f"each lane holds {count} elements of {name!r}, of which none has the number {i.value}",

@@ -28,7 +28,7 @@ from cuda_device import (
     uint32x4,
 )
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED, as_tuple, vector
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED, as_tuple, check_integer, vector
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, index_in, tile_of
 
 
@@ -100,9 +100,8 @@ def _checked(known: Known, row: Known, column: Known, entity: str) -> Tile:
         raise CompileError(
             f"the rows of {tile} are no multiple of 16 bytes", help=f"give it a multiple of {unit} columns"
         )
-    for name, index in (("row", row), ("column", column)):
-        if not model.is_index(index.type):
-            raise CompileError(f"the {name} must be an integer, not {index}", help="convert it: int(…)")
+    check_integer(row, "the row")
+    check_integer(column, "the column")
     if isinstance(column.value, int) and column.value % unit:
         raise CompileError(
             f"a row of a matrix cannot begin in the column {column.value}",

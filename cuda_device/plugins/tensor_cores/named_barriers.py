@@ -20,7 +20,8 @@ from typing import Any
 from numpy import int32, uint32
 
 from cuda_device import CompileError, DeviceOnlyError, atomic_ref, ballot_sync, ffs, lane_id, ptx, shfl_sync, sm75
-from cuda_device.extend import Known, await_change, block_words, model, specialised
+from cuda_device.extend import Known, await_change, block_words, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer
 
 BARRIERS = 16
 _MOST_THREADS, _WARP = 1024, 32
@@ -58,9 +59,8 @@ def _(i: Known, threads: Known) -> Callable[..., Any]:
 
 
 def _check(i: Known, threads: Known) -> None:
-    for known, name in ((i, "i"), (threads, "threads")):
-        if not isinstance(known.type, model.Number) or not known.type.is_integer:
-            raise CompileError(f"{name} must be an integer, not {known}", help="convert it, as in uint32(…)")
+    check_integer(i, "i")
+    check_integer(threads, "threads")
     if isinstance(i.value, int) and not 0 <= i.value < BARRIERS:
         raise CompileError(f"there is no barrier {i.value}: a block has 16", help="give a number from 0 to 15")
     if isinstance(threads.value, int) and (threads.value % _WARP or not 0 < threads.value <= _MOST_THREADS):

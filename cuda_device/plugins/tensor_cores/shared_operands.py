@@ -53,6 +53,15 @@ def check_types(a: Tile, b: Tile, entity: str) -> None:
         raise CompileError(f"a is {a}, and b {b}: their depths differ", help="the product is a @ b.T: b is (n, k)")
 
 
+def accumulates(known: Known) -> bool | None:
+    """Whether a product is added to a sum, or None if that is known at run time only, from the argument `accumulate`."""
+    if known.constant:
+        return bool(known.value)
+    if not model.is_index(known.type):
+        raise CompileError(f"accumulate is a bool, not {known}", help="write accumulate=k > 0, for example")
+    return None
+
+
 def descriptors(name: str, address: str, tile: Tile, version: int = 0) -> list[str]:
     """PTX that defines the descriptors NAME0, NAME1, … of the parts of a tile that instructions read one after the other.
 

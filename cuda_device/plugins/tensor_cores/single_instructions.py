@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, ptx, uint8, uint16, uint32, uint64
-from cuda_device.extend import Known, constant_of, copies, specialised
+from cuda_device.extend import Known, constant_of, copies, model, specialised
 
 UNSIGNED: dict[int, Any] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 """The types of the bits of elements, by their sizes in bytes."""
@@ -76,6 +76,12 @@ def _waiter(name: str, kind: str, pending: int, read: bool) -> Callable[..., Any
 def vector(first: int, count: int) -> str:
     """A vector operand of PTX, which consists of the operands from `$first` on."""
     return f"{{{', '.join([f'${first + i}' for i in range(count)])}}}"
+
+
+def check_integer(known: Known, name: str) -> None:
+    """Refuses an argument that is no integer."""
+    if not model.is_index(known.type):
+        raise CompileError(f"{name} must be an integer, not {known}", help="convert it, as in int(…)")
 
 
 def as_tuple(items: Any) -> Any:

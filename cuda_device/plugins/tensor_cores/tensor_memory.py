@@ -30,7 +30,7 @@ from cuda_device import (
 )
 from cuda_device.extend import Known, constant_of, dataclass, layout, model, ops, replace, specialised, type_argument
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES
-from cuda_device.plugins.tensor_cores.single_instructions import single
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, single
 from cuda_device.plugins.tensor_cores.swizzling import array_of
 
 
@@ -163,8 +163,7 @@ SUMS = (model.FLOAT32, model.INT32)
 
 def _placed(tile: TensorTile, start: Known, size: int, words: int) -> Callable[..., Any]:
     """Chooses the function that makes a tile `start` times `size` bytes into the `words` columns of 32 bits of another one."""
-    if not model.is_index(start.type):
-        raise CompileError(f"the first column is an integer, not {start}", help="convert it, as in int(…)")
+    check_integer(start, "the first column")
     first = start.value * size if isinstance(start.value, int) else 0
     nbytes = tile.columns * layout.size_of(tile.element) if isinstance(tile.columns, int) else 0
     if nbytes <= 0 or nbytes % 4 or first % 4 or not 0 <= first <= 4 * words - nbytes:

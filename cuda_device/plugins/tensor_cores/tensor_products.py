@@ -15,7 +15,14 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, int32, ptx, sm100a, uint16
 from cuda_device.extend import Known, model
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of, steps_of
+from cuda_device.plugins.tensor_cores.shared_operands import (
+    TYPES,
+    accumulates,
+    check_types,
+    descriptors,
+    operand_of,
+    steps_of,
+)
 from cuda_device.plugins.tensor_cores.single_instructions import needing
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_memory import (
@@ -71,15 +78,13 @@ def _(d: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     left = _operand(a, "a") if held is None else _held(held)
     check_types(left, right, "tcgen05_mma")
     _check_result(sums, left, right)
-    is_constant = bool(accumulate.constant)
-    if not is_constant and not model.is_index(accumulate.type):
-        raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
-    flag = str(int(bool(accumulate.value))) if is_constant else "$3"
+    adds = accumulates(accumulate)
+    flag = "$3" if adds is None else str(int(adds))
     operands: list[Any] = [(0, address_of), (1, array_of if held is None else address_of), (2, array_of)]
     if sums.element == model.INT32:
         help = "convert the elements to another type"
         operands[0] = 0, needing(sm100a, "tcgen05_mma of integers", address_of, help)
-    if not is_constant:
+    if adds is None:
         operands.append((3, int32))
     return instruction(_product(sums, left, right, held is not None, flag), *operands, blocks=sums.blocks)
 

@@ -20,7 +20,7 @@ from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
 from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, nothing
-from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, shown
+from cuda_device.plugins.tensor_cores.swizzling import array_of, shown, swizzled_tile
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 
@@ -119,8 +119,8 @@ def _check_tile(tile: Known, boxes: Boxes, entity: str) -> None:
 
 def _memory_of(known: Known, entity: str) -> tuple[Any, int, int]:
     """The type and number of the elements of a tile or array in shared memory, and the bytes of its pattern."""
-    tile = getattr(getattr(known.type, "host", None), "tile", None)
-    if isinstance(tile, Tile):
+    tile = swizzled_tile(known)
+    if tile is not None:
         if tile.transposed or tile.pitch not in (0, tile.stored[0] * tile.pattern):
             help = "give the tile that it is a part of, or not its .T"
             raise CompileError(f"{entity} takes a contiguous tile, not {tile}", help=help)

@@ -17,7 +17,7 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, int32, ptx, sm90a, uint32
 from cuda_device.extend import Known, constant_of, host_type, layout, model, specialised
 from cuda_device.plugins.tensor_cores.emulated_products import WarpgroupProduct, awaited, emulated
-from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of
+from cuda_device.plugins.tensor_cores.shared_operands import TYPES, accumulates, check_types, descriptors, operand_of
 from cuda_device.plugins.tensor_cores.single_instructions import vector
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 
@@ -70,12 +70,8 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     else:
         _check_pair(left, right)
     _check_columns(right)
-    result = _result(acc, right)
-    is_constant = bool(accumulate.constant)
-    if not is_constant and not model.is_index(accumulate.type):
-        raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
-    starts = isinstance(acc.type, model.NoneType)
-    return _product(WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None))
+    result, starts = _result(acc, right), isinstance(acc.type, model.NoneType)
+    return _product(WarpgroupProduct(left, right, result, starts, accumulates(accumulate)))
 
 
 def is_in_flight(known: Known) -> bool:

@@ -256,7 +256,7 @@ REFUSED = {
     "memory[0].tile(0, (128, 64), float64)": "a tile of tensor memory with 128 rows has no elements of float64",
     "memory[0].tile(0, (64, 64), bfloat16)": "a tile of tensor memory with 64 rows has no elements of bfloat16",
     "memory[0].tile(192, (128, 128), float32)": "there are 256 columns of 32 bits, and not 128 of float32 from 192 on",
-    "memory[0].tile(0.5, (128, 128), float32)": "the first column is an integer, not float 0.5",
+    "memory[0].tile(0.5, (128, 128), float32)": "the first column must be an integer, not float 0.5",
     "d.part(n, 256)": "there are 128 columns of 32 bits, and not 256 of float32",
     "p.part(1, 32)": "there are 32 columns of 32 bits, and not 32 of bfloat16 from 1 on",
     "tcgen05_mma(x, x, x)": "tcgen05_mma takes a tile of tensor memory, not",
