@@ -99,6 +99,7 @@ _OBJECTS = {
 
 _DRIVER = {
     Word.LAUNCH_KERNEL: "cuLaunchKernel",
+    Word.LAUNCH_WITH_ATTRIBUTES: "cuLaunchKernelEx",
     Word.GET_CONTEXT: "cuCtxGetCurrent",
     Word.CAPTURE_STATE: "cuStreamIsCapturing",
     Word.CAPTURE_INFO: "cuStreamGetCaptureInfo",
@@ -278,6 +279,8 @@ def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tu
         raise UnsupportedSignature("a cooperative launch")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
+    if not {"cluster", "dependent"}.isdisjoint(parameter_names(kernel.underlying.__code__)):
+        raise UnsupportedSignature("a parameter that is named like a keyword of launch")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
     facts = None if kernel.options.interop else job.options.launch_facts
