@@ -85,6 +85,25 @@ def test_clusters_and_dependent_launches(options):
     assert ranks.numpy().tolist() == [21 * 2, 21 * 12] * 2
 
 
+def test_cooperative_launches():
+    @device.kernel
+    def turn(x):
+        i, n = device.tid(1), device.grid_size(1)
+        value = x[(i + 1) % n]
+        device.grid_sync()
+        x[i] = value
+
+    stream, numbers = device.default_stream(), np.arange(4 * 256, dtype=np.int32)
+    x = device.array(numbers, stream=stream)
+    for _ in range(20):
+        launch(turn, x, stream=stream)
+    assert is_native(turn, x, stream=stream)
+    assert (x.numpy() == np.roll(numbers, -21)).all()
+    with pytest.raises(device.LaunchError, match="can run only"):
+        device.launch(turn, x, grid=1 << 20, block=256, stream=stream)
+    assert is_native(turn, x, stream=stream)
+
+
 def test_tensors(torch):
     kernel = new_kernel()
     x, y = torch.arange(N, dtype=torch.float32, device="cuda"), torch.zeros(N, device="cuda")

@@ -34,7 +34,7 @@ from cuda_device.plugins.launchers.object_reading import EQ, KEYWORDS, Offset, i
 from cuda_device.runtime.gpu import launch_log, streams
 
 _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
-_CLUSTER_DIMENSION, _STREAM_SERIALIZATION = 4, 6  # CU_LAUNCH_ATTRIBUTE_…, PROGRAMMATIC_STREAM_SERIALIZATION
+_COOPERATIVE, _CLUSTER_DIMENSION, _STREAM_SERIALIZATION = 2, 4, 6  # CU_LAUNCH_ATTRIBUTE_…
 _CONFIG_WORDS, _ATTRIBUTE_WORDS = 7, 9  # of 64 bits, in a CUlaunchConfig and a CUlaunchAttribute
 # The highest bit of the count in a vector call is a flag (PY_VECTORCALL_ARGUMENTS_OFFSET).
 _COUNT = (1 << 63) - 1
@@ -275,6 +275,8 @@ def fits(launch: Any, start: Any) -> Any:
         return False
     if array_at(int32, words(compiled[Start.STATUS])[0])[0] != 0:
         return False
+    if compiled[Start.COOPERATIVE] != 0 and launched[Launch.CAPTURING] != 0:  # a refused launch might end the capture
+        return False
     return unchanged(compiled[Start.NAMES], compiled[Start.COUNT])
 
 
@@ -335,7 +337,7 @@ def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) ->
     if waits and not wait_for_producers(launch, event):
         return False
     has_clusters = fields[Launch.CLUSTER_X] != 0 and not is_compiled_for_clusters(kernel)
-    if has_clusters or fields[Launch.DEPENDENT] != 0:
+    if has_clusters or fields[Launch.DEPENDENT] != 0 or words(kernel)[Start.COOPERATIVE] != 0:
         is_made = submit_with_attributes(launch, kernel, parameters, has_clusters)
     else:
         is_made = submit_plain(launch, kernel, parameters)
@@ -366,13 +368,13 @@ def submit_with_attributes(launch: Any, kernel: Any, parameters: Any, has_cluste
     fields, config, attributes = (
         words(launch),
         local_array(_CONFIG_WORDS, int64),
-        local_array(2 * _ATTRIBUTE_WORDS, int64),
+        local_array(3 * _ATTRIBUTE_WORDS, int64),
     )
     sizes, values = array_at(uint32, int64(address(config))), array_at(uint32, int64(address(attributes)))
     for i in range(6):
         sizes[i] = uint32(fields[Launch.GRID_X + i])
     sizes[6] = uint32(fields[Launch.SHARED] + words(kernel)[Start.MOVED])
-    for i in range(2 * _ATTRIBUTE_WORDS):
+    for i in range(3 * _ATTRIBUTE_WORDS):
         attributes[i] = 0
     count = int64(0)
     if has_clusters:
@@ -380,9 +382,11 @@ def submit_with_attributes(launch: Any, kernel: Any, parameters: Any, has_cluste
         for axis in range(3):
             values[2 + axis] = uint32(fields[Launch.CLUSTER_X + axis])
         count += 1
+    if words(kernel)[Start.COOPERATIVE] != 0:
+        attributes[_ATTRIBUTE_WORDS * count], attributes[_ATTRIBUTE_WORDS * count + 1] = _COOPERATIVE, 1
+        count += 1
     if fields[Launch.DEPENDENT] != 0:
-        serial = _ATTRIBUTE_WORDS * count
-        attributes[serial], attributes[serial + 1] = _STREAM_SERIALIZATION, 1
+        attributes[_ATTRIBUTE_WORDS * count], attributes[_ATTRIBUTE_WORDS * count + 1] = _STREAM_SERIALIZATION, 1
         count += 1
     config[4], config[5], config[6] = fields[Launch.STREAM], int64(address(attributes)), count
     function, handle = known()[Word.LAUNCH_WITH_ATTRIBUTES], words(kernel)[Start.KERNEL]

@@ -52,7 +52,8 @@ if the launch is not to be made. `FACTS` says whether the facts hold on which a 
 
 Start = IntEnum(
     "Start",
-    "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED MOVED CLUSTER_X CLUSTER_Y CLUSTER_Z NAME EVENTS",
+    "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED MOVED CLUSTER_X CLUSTER_Y CLUSTER_Z COOPERATIVE "
+    "NAME EVENTS",
     start=0,
 )
 """A compiled kernel that is loaded in a context.

@@ -275,8 +275,6 @@ def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
 
 def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
     job = variant.work.job
-    if variant.work.outline.cooperative:
-        raise UnsupportedSignature("a cooperative launch")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     if not {"cluster", "dependent"}.isdisjoint(parameter_names(kernel.underlying.__code__)):
@@ -359,6 +357,7 @@ def _start_of(
         cluster_x=cluster[0],
         cluster_y=cluster[1],
         cluster_z=cluster[2],
+        cooperative=variant.work.outline.cooperative,
         name=launch_log.number_of(job.name),
         events=id(events),
     )

@@ -1212,6 +1212,22 @@ def test_attributes_of_launches(gpu, copy, options, sizes, attributes, is_prepar
     assert all([row for row in rows if row != not_cooperative] == attributes for rows in attributes_by_python)
 
 
+def test_cooperative_launches(gpu):
+    kernel, (x, y) = new("device.grid_sync()\n    y[device.tid(1)] = x[device.tid(1)]"), tensors()
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.driver.attributes_of_launches == [[(2, 1, 0, 0)]]
+    gpu.driver.failing["cuLaunchKernel"] = Result.CUDA_ERROR_INVALID_VALUE  # as for too many blocks
+    with pytest.raises(device.LaunchError, match="can run only"):
+        gpu.launch(kernel, x, y, grid=1 << 20)
+    gpu.driver.failing.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    gpu.driver.capturing.add(STREAM)
+    gpu.driver.by_address = 0
+    gpu.launch(kernel, x, y)
+    assert gpu.driver.by_address == 0
+
+
 def test_attributes_that_machine_code_leaves_to_python(gpu, copy):
     kernel, _, x, y = copy
     gpu.warm(kernel, x, y)
