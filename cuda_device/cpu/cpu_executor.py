@@ -33,14 +33,9 @@ from cuda_device import KernelError
 from cuda_device.cpu.processor import worker_count
 from cuda_device.cpu.records import CONTROL, FIRST_MASKED, INDEX, KIND_SHIFT, PLACE_MASK, RUN, Record, Suspension
 from cuda_device.errors import NOWHERE, Index
-from cuda_device.extend import Shape
+from cuda_device.extend import Shape, kernel_error
 from cuda_device.instrument.outline import Print, ReportPlace, Status
-from cuda_device.runtime.gpu.report_message import (
-    ALL_AT_BARRIER,
-    Waiting,
-    failure,
-    waiting_report,
-)
+from cuda_device.runtime.gpu.report_message import ALL_AT_BARRIER, Waiting, waiting_report
 
 if TYPE_CHECKING:
     from cuda_device.cpu.machine_code import Native
@@ -304,7 +299,7 @@ def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> Kern
     if status == Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
-    return failure(place, tuple(control.values), block, thread)
+    return kernel_error(place, tuple(control.values), block, thread)
 
 
 def _numbers(control: Any, count: int) -> list[tuple[int, int]]:
