@@ -70,7 +70,7 @@ def _reader(boxes: Boxes) -> Callable[..., Any]:
             start, low, high = row_of(map, place, row)
             source, first = array + start, row * width
             if not is_tf32 and high - low == width and _are_aligned(source, memory):
-                _copy_to_tile(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+                _copy_chunks(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT, True)
             else:
                 for j in range(width):
                     i, bits = first + j, source[j] if low <= j and j < high else blank
@@ -101,20 +101,15 @@ def _are_aligned(a: Any, b: Any) -> Any:
     return (a.address | b.address) % UNIT == 0
 
 
-def _copy_to_tile(memory: Any, source: Any, first: Any, count: Any, mask: Any) -> None:
-    """Copies a row, whose first chunk is the one of this number in the tile, by chunks."""
-    chunks, whole = memory.cast(uint32x4), source.cast(uint32x4)
+def _copy_chunks(tile: Any, row: Any, first: Any, count: Any, mask: Any, to_tile: Any) -> None:
+    """Copies a row to or from a tile, where its first chunk is the one of the number `first`, by chunks."""
+    chunks, others = tile.cast(uint32x4), row.cast(uint32x4)
     for j in range(count):
         i = first + j
-        chunks[i ^ (i >> 3 & mask)] = whole[j]
-
-
-def _copy_from_tile(target: Any, memory: Any, first: Any, count: Any, mask: Any) -> None:
-    """The reverse of `_copy_to_tile`."""
-    chunks, whole = memory.cast(uint32x4), target.cast(uint32x4)
-    for j in range(count):
-        i = first + j
-        whole[j] = chunks[i ^ (i >> 3 & mask)]
+        if to_tile:
+            chunks[i ^ (i >> 3 & mask)] = others[j]
+        else:
+            others[j] = chunks[i ^ (i >> 3 & mask)]
 
 
 @functools.cache
@@ -162,7 +157,7 @@ def storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
             start, low, high = row_of(map, place, row)
             target, first = array + start, row * width
             if stores and high - low == width and _are_aligned(target, memory):
-                _copy_from_tile(target, memory, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+                _copy_chunks(memory, target, row * chunks_of_row, chunks_of_row, mask * size // UNIT, False)
             else:
                 for j in range(low, high):
                     i = first + j

@@ -141,6 +141,11 @@ class Boxes:
         return _UNIT // layout.size_of(self.element)
 
     @property
+    def alignment(self) -> int:
+        """The alignment of a box in shared memory in bytes."""
+        return 8 * self.swizzle or 128
+
+    @property
     def number(self) -> int:
         """The driver's number of the type of the elements."""
         return _TF32_NUMBER if self.is_tf32 else _NUMBERS[self.element]

@@ -134,19 +134,8 @@ def _memory_of(known: Known, entity: str) -> tuple[Any, int, int]:
     return type.dtype, math.prod(type.lengths), 0
 
 
-def _check_writable(boxes: Boxes) -> None:
-    if boxes.readonly:
-        raise CompileError(
-            "the array of the map is read-only", help="make the map of an array that can be written, such as a copy"
-        )
-
-
-def _alignment(boxes: Boxes) -> int:
-    return 8 * boxes.swizzle or 128
-
-
 def _place(boxes: Boxes, first: int) -> str:
-    """The dimensions of a copy, and the coordinates in PTX, whose first axis is the contiguous one."""
+    """The coordinates in PTX, whose first axis is the contiguous one, from the operand `first` on."""
     return ", ".join(f"${first + axis}" for axis in reversed(range(len(boxes.box))))
 
 
@@ -173,18 +162,15 @@ _COMPLETES = "mbarrier::complete_tx::bytes"
 
 @functools.cache
 def _loader(boxes: Boxes) -> Callable[..., Any]:
-    template, newer = (
+    older, newer = (
         f"cp.async.bulk.tensor.{len(boxes.box)}d.shared::{space}.global.{_COMPLETES} [$0], [$1, {{{_place(boxes, 3)}}}], [$2];"
         for space in ("cluster", "cta")
     )
-    alignment, on_cpu = _alignment(boxes), box_copies.loader(boxes)
+    alignment, on_cpu = boxes.alignment, box_copies.loader(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, _: Any) -> None:
         tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
-        if target(provides(sm100)):
-            ptx(newer, tile, map, bar, *place, host=on_cpu)
-        else:
-            ptx(template, tile, map, bar, *place, host=on_cpu)
+        ptx(newer if target(provides(sm100)) else older, tile, map, bar, *place, host=on_cpu)
 
     return load
 
@@ -193,7 +179,7 @@ def _loader(boxes: Boxes) -> Callable[..., Any]:
 def _caster(boxes: Boxes) -> Callable[..., Any]:
     how = f"shared::cluster.global.{_COMPLETES}.multicast::cluster"
     template = f"cp.async.bulk.tensor.{len(boxes.box)}d.{how} [$0], [$1, {{{_place(boxes, 4)}}}], [$2], $3;"
-    alignment, on_cpu = _alignment(boxes), box_copies.caster(boxes)
+    alignment, on_cpu = boxes.alignment, box_copies.caster(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any) -> None:
         tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
@@ -211,7 +197,10 @@ def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
     boxes = _boxes_of(map, entity)
     _check_tile(src, boxes, entity)
     _check_coords(coords, boxes, entity, least=0)
-    _check_writable(boxes)
+    if boxes.readonly:
+        raise CompileError(
+            "the array of the map is read-only", help="make the map of an array that can be written, such as a copy"
+        )
     return boxes
 
 
@@ -221,7 +210,7 @@ def _storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
     name, how = ("cp.reduce", f"{op}.tile.bulk_group") if op else ("cp", "bulk_group")
     copy = f"{name}.async.bulk.tensor.{len(boxes.box)}d.global.shared::cta.{how}"
     template = f"{copy} [$0, {{{_place(boxes, 2)}}}], [$1];"
-    alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes, op)
+    alignment, on_cpu = boxes.alignment, box_copies.storer(boxes, op)
 
     def store(map: Any, coords: Any, src: Any, *_: Any) -> None:
         place = tuple(int32(c) for c in as_tuple(coords))
