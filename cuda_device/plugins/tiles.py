@@ -16,6 +16,7 @@ CPU streams. There, and on a GPU, mistakes of synchronisation are those of the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import add
 from typing import Any
 
 from cuda_device import (
@@ -363,12 +364,12 @@ def row_max(acc: Any, start: Any = -float("inf")) -> Any:
 
 def row_sum(acc: Any) -> Any:
     """The sum of each of this thread's two rows of a register tile, as a pair of float32."""
-    return _of_quads(own_rows(acc, 0.0, _add), _add)
+    return _of_quads(own_rows(acc, 0.0, add), add)
 
 
 def row_total(sums: tuple[Any, Any]) -> Any:
     """The sums over the four threads that share two rows, of which each has a pair: the rest of `row_sum` after `own_rows`."""
-    return _of_quads(sums, _add)
+    return _of_quads(sums, add)
 
 
 def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
@@ -378,10 +379,6 @@ def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
         first = combine(first, combine(acc[i], acc[i + 1]))
         second = combine(second, combine(acc[i + 2], acc[i + 3]))
     return first, second
-
-
-def _add(x: Any, y: Any) -> Any:
-    return x + y
 
 
 def _of_quads(pair: tuple[Any, Any], combine: Callable[[Any, Any], Any]) -> Any:
