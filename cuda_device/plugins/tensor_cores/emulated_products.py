@@ -10,6 +10,7 @@ from cuda_device import (
     atomic_ref,
     float16,
     float32,
+    float64,
     int32,
     lane_id,
     local_array,
@@ -17,7 +18,7 @@ from cuda_device import (
     uint32,
 )
 from cuda_device.extend import await_change, block_words, copies, dataclass, layout, model
-from cuda_device.plugins.tensor_cores.fragments import linear_thread
+from cuda_device.plugins.tensor_cores.fragments import TF32, first_row, linear_thread
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
@@ -111,7 +112,7 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
         else:
             a = operands[0]
         b, first = operands[-1], lane_id % 4 * 2
-        if _thread() != 0:
+        if linear_thread() % 128 != 0:
             copies.begin_copy(KIND, proxy=True, reads=())
         else:  # for the race detector, the first thread of the warpgroup reads the tiles
             copies.begin_copy(
@@ -140,19 +141,9 @@ def _panels(tile: Tile | None) -> Callable[[Any], Any]:
     return lambda array: tuple(array.pointer(p, 0, 0).array(count) for p in numbers)
 
 
-def _thread() -> Any:
-    """The number of the thread in its warpgroup."""
-    return linear_thread() % 128
-
-
-def _warp_row() -> Any:
-    """The first row of this thread in the 64 rows of its warpgroup; the other is eight rows further."""
-    return _thread() // 32 * 16 + lane_id // 4
-
-
 def _reader(tile: Tile) -> Callable[[Any, Any, Any], Any]:
     """Returns the device function that reads an element of a tile, by its array, as the number that is multiplied."""
-    index, convert = index_in(tile), _operand(tile.element)
+    index, convert = index_in(tile), factor_of(tile.element)
 
     def read(array: Any, row: Any, column: Any) -> Any:
         return convert(array[index(row, column)])
@@ -160,11 +151,11 @@ def _reader(tile: Tile) -> Callable[[Any, Any, Any], Any]:
     return read
 
 
-def _operand(element: Any) -> Callable[[Any], Any]:
+def factor_of(element: Any) -> Callable[[Any], Any]:
     """Returns the device function that converts an element to the number that is multiplied, of float32 a tf32."""
-    if element.is_integer:
-        return int32
-    return _as_tf32 if element == model.FLOAT32 else float32
+    if element in (TF32, model.FLOAT32):
+        return _as_tf32
+    return int32 if element.is_integer else float64 if element == model.FLOAT64 else float32
 
 
 def _as_tf32(x: Any) -> Any:
@@ -176,7 +167,7 @@ def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
     read = _reader(tile)
 
     def left(array: Any, k: Any) -> Any:
-        row = _warp_row()
+        row = first_row(True)
         return read(array, row, k), read(array, row + 8, k)
 
     return left
@@ -185,7 +176,7 @@ def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
 def _from_registers(product: WarpgroupProduct) -> Callable[[Any, Any], Any]:
     """Returns the device function that reads two elements of A, of which each lane of four has some in its registers."""
     element = product.b.element
-    each, convert = 4 // layout.size_of(element), _operand(element)
+    each, convert = 4 // layout.size_of(element), factor_of(element)
 
     def left(words: Any, k: Any) -> Any:
         part, inner = k // (4 * each), k % (4 * each)  # 16 bytes: two registers of each of four lanes

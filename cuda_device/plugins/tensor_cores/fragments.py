@@ -214,22 +214,20 @@ def places(operand: str, width: int, of_warpgroup: bool) -> Callable[..., Any]:
     def place_in_a(_: Any, __: Any, ___: Any, i: Any) -> Any:
         register = i // width
         column = register // 2 * 4 * width + lane_id % 4 * width + i % width
-        return _first_row(of_warpgroup) + register % 2 * 8, column
+        return first_row(of_warpgroup) + register % 2 * 8, column
 
     def place_in_b(_: Any, __: Any, ___: Any, i: Any) -> Any:
         return i // width * 4 * width + lane_id % 4 * width + i % width, lane_id // 4
 
     def place_in_c(_: Any, __: Any, ___: Any, i: Any) -> Any:
-        return _first_row(of_warpgroup) + i // 2 % 2 * 8, i // 4 * 8 + lane_id % 4 * 2 + i % 2
+        return first_row(of_warpgroup) + i // 2 % 2 * 8, i // 4 * 8 + lane_id % 4 * 2 + i % 2
 
     return {"a": place_in_a, "b": place_in_b, "c": place_in_c}[operand]
 
 
-def _first_row(of_warpgroup: Any) -> Any:
+def first_row(of_warpgroup: Any) -> Any:
     """The row of the first element of A and C that this lane holds."""
-    if of_warpgroup:
-        return int(linear_thread()) // 32 % 4 * 16 + lane_id // 4
-    return lane_id // 4
+    return int(linear_thread()) // 32 % 4 * 16 + lane_id // 4 if of_warpgroup else lane_id // 4
 
 
 def linear_thread() -> Any:

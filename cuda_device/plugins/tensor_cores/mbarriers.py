@@ -35,7 +35,7 @@ from cuda_device import (
     target,
 )
 from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import needing, single
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, needing, single
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -125,32 +125,9 @@ def check_barrier(bar: Known, entity: str) -> None:
     if not is_barrier or type.space is not model.Space.SHARED:  # type: ignore[union-attr]
         raise CompileError(
             f"{entity} takes an MBarrier in the shared memory of the block, not {bar}",
-            help="make it with shared_array(n, MBarrier), and give bars[i]",
-        )
-
-
-def _check(bar: Known, method: str) -> None:
-    """Refuses barriers outside of shared memory."""
-    if not isinstance(bar.type, model.Ref) or bar.type.space is not model.Space.SHARED:
-        of_cluster = isinstance(bar.type, model.Ref) and bar.type.space is model.Space.GENERIC
-        raise CompileError(
-            f"MBarrier.{method} needs a barrier in the shared memory of the block, not {bar}",
             help="arrive at that of another block with bars[i].arrive(rank=…)"
-            if of_cluster
-            else "make it with shared_array(n, MBarrier)",
-        )
-
-
-def _check_integer(known: Known, name: str, low: int, high: int) -> None:
-    """Refuses what is not an integer, and constants that are out of range."""
-    is_bool = known.type == model.BOOL and (low, high) == (0, 1)
-    if not isinstance(known.type, model.Number) or not (known.type.is_integer or is_bool):
-        has_nbytes = name == "nbytes" and isinstance(known.type, (model.Array, model.Ref, model.Struct))
-        help = "write x.nbytes, which arrays, tiles and maps have" if has_nbytes else "convert it, as in uint32(…)"
-        raise CompileError(f"{name} must be an integer, not {known}", help=help)
-    if known.constant and isinstance(known.value, int) and not low <= known.value <= high:
-        raise CompileError(
-            f"{name} must be from {low} to {high}, not {known.value}", help=f"give one from {low} to {high}"
+            if is_barrier and type.space is model.Space.GENERIC  # type: ignore[union-attr]
+            else "make it with shared_array(n, MBarrier), and give bars[i]",
         )
 
 
@@ -192,14 +169,15 @@ def _with_integer(
 
     @specialised(method, since=since)
     def _(bar: Known, number: Known) -> Callable[..., Any]:
-        _check(bar, method.__name__)
-        _check_integer(number, name, *bounds)
+        check_barrier(bar, method.__qualname__)
+        help = "write x.nbytes, which arrays, tiles and maps have" if name == "nbytes" else ""
+        check_integer(number, name, bounds, help)
         return function
 
 
 @specialised(MBarrier.invalidate, since=sm80)
 def _(bar: Known) -> Callable[..., Any]:
-    _check(bar, "invalidate")
+    check_barrier(bar, "MBarrier.invalidate")
     return _invalidate
 
 
@@ -209,14 +187,14 @@ def _invalidate(bar: Any) -> None:
 
 @specialised(MBarrier.arrive, since=sm80)
 def _(bar: Known, count: Known, rank: Known, scope: Known) -> Callable[..., Any]:
-    _check(bar, "arrive")
-    _check_integer(count, "count", 1, MOST_ARRIVALS)
+    check_barrier(bar, "MBarrier.arrive")
+    check_integer(count, "count", (1, MOST_ARRIVALS))
     of_cluster = _is_cluster(scope)
     if rank.constant and rank.python is None:
         if of_cluster:
             return _of_clusters(_arrive_in_cluster)
         return _arrive_once if count.constant and count.value == 1 else _arrive
-    _check_integer(rank, "rank", 0, _LAST_RANK)
+    check_integer(rank, "rank", (0, _LAST_RANK))
     return _arrive_remotely(_ARRIVE_REMOTE % (".release.cluster" * of_cluster))
 
 
@@ -267,8 +245,8 @@ _with_integer(MBarrier.try_wait, sm80, "parity", (0, 1), _try_wait)
 
 @specialised(MBarrier.wait, since=sm80)
 def _(bar: Known, parity: Known, scope: Known) -> Callable[..., Any]:
-    _check(bar, "wait")
-    _check_integer(parity, "parity", 0, 1)
+    check_barrier(bar, "MBarrier.wait")
+    check_integer(parity, "parity", (0, 1))
     return _of_clusters(_wait_in_cluster) if _is_cluster(scope) else _wait
 
 

@@ -78,10 +78,13 @@ def vector(first: int, count: int) -> str:
     return f"{{{', '.join([f'${first + i}' for i in range(count)])}}}"
 
 
-def check_integer(known: Known, name: str) -> None:
-    """Refuses an argument that is no integer."""
+def check_integer(known: Known, name: str, bounds: tuple[int, int] | None = None, help: str = "") -> None:
+    """Refuses an argument that is no integer, for which there may be help, and a constant outside of the bounds."""
     if not model.is_index(known.type):
-        raise CompileError(f"{name} must be an integer, not {known}", help="convert it, as in int(…)")
+        raise CompileError(f"{name} must be an integer, not {known}", help=help or "convert it, as in int(…)")
+    if bounds is not None and isinstance(known.value, int) and not bounds[0] <= known.value <= bounds[1]:
+        limits = f"from {bounds[0]} to {bounds[1]}"
+        raise CompileError(f"{name} must be {limits}, not {known.value}", help=f"give one {limits}")
 
 
 def as_tuple(items: Any) -> Any:

@@ -22,6 +22,7 @@ from cuda_device import (
     uint32,
 )
 from cuda_device.extend import Known, dataclass, host_type, model, replace, specialised
+from cuda_device.plugins.tensor_cores.emulated_products import factor_of
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import pack, unpacked
 from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, needing, vector
@@ -181,8 +182,7 @@ def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
 def _adder(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
     """The function that adds the products of the elements in the words of four lanes to the registers of C, in the order of k."""
     is_packed, rows = accumulator.type == model.UINT32, product.shape[0] // 8
-    sums = model.FLOAT32 if is_packed else accumulator.type
-    of_a, of_b = _elements(product.a, sums), _elements(product.b, sums)
+    of_a, of_b = _elements(product.a), _elements(product.b)
     width, steps, halves = 32 // bits_of(product.a) or 1, _registers("b", product)[0].count, unpacked(model.FLOAT16)
 
     def add(words: Any, *c: Any) -> Any:
@@ -203,11 +203,8 @@ def _adder(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
 
 
 @functools.cache
-def _elements(element: Element, sums: model.Number) -> Callable[..., Any]:
+def _elements(element: Element) -> Callable[..., Any]:
     """The function that returns an element of a word, in the type in which the products are added."""
-    if element == model.FLOAT64:
-        return lambda words, t, i, _: words[t, i]
-    if isinstance(element, str):
-        return lambda words, t, i, _: (words[t, i] & uint32(0xFFFFE000)).view(float32)
-    dtype, host, width = host_type(sums), host_type(element), 32 // element.bits
-    return lambda words, t, i, e: dtype(words.view(host)[t, width * i + e])
+    factor, width = factor_of(element), 32 // bits_of(element) or 1
+    host: Any = float32 if isinstance(element, str) else host_type(element)
+    return lambda words, t, i, e: factor(words.view(host)[t, width * i + e])

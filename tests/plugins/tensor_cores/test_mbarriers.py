@@ -267,7 +267,7 @@ def test_help(help, use):
 
 def test_barriers_are_in_shared_memory():
     with pytest.raises(
-        CompileError, match="a barrier in the shared memory of the block, not a reference to MBarrier in global"
+        CompileError, match="an MBarrier in the shared memory of the block, not a reference to MBarrier in global"
     ) as raised:
         device.compile(of(lambda bar, n: bar.init(1), "global"), 0, OTHERS, target="sm_90")
     assert "shared_array(n, MBarrier)" in raised.value.help
