@@ -105,7 +105,7 @@ class _Tuned(DecoratedFunction):
     ) -> int:
         properties = driver.properties(stream.ordinal)
         machine = properties.name, properties.capability, properties.multiprocessors
-        on_disk = disk.key_of("autotune 1", self._identity, repr((machine, key[1:], fixed)))
+        on_disk = disk.key_of("autotune 2", self._identity, repr((machine, key[1:], fixed)))
         with self._lock:
             known = self._known.setdefault(key, {})
             if fixed not in known:
