@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, ptx
+from cuda_device import CompileError, ballot_sync, ptx
 from cuda_device.extend import Known, constant_of, copies, specialised
 
 
@@ -52,6 +52,19 @@ def _waiter(name: str, kind: str, pending: int, read: bool) -> Callable[..., Any
         copies.await_copies(kind, pending, read)
 
     return wait
+
+
+@functools.cache
+def whole_warp(name: str) -> Callable[[], None]:
+    """Returns the device function by which CPU streams report an instruction that only some lanes of a warp have reached."""
+
+    def check() -> None:
+        if ballot_sync(-1, True) != 0xFFFFFFFF:
+            raise RuntimeError(
+                f"only some lanes of the warp call {name}", "let all 32 lanes call it together, and none return before"
+            )
+
+    return check
 
 
 def as_tuple(items: Any) -> Any:
