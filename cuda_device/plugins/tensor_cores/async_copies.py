@@ -81,6 +81,11 @@ def _(dst: Known, i: Known, src: Known, j: Known, valid: Known) -> Callable[...,
             f"cp_async copies elements of 4, 8 or 16 bytes, aligned to at least 4, not {element}",
             help="view both arrays as elements that are: x.view(float32x4), for example",
         )
+    if source.align:
+        help = "copy the array on the host, or view it as smaller elements"
+        raise CompileError(
+            f"cp_async copies elements that are aligned as their type asks, not those of {src}", help=help
+        )
     for index, axes in ((i, ndim), (j, source.ndim)):
         _check_index(index, axes)
     if not isinstance(valid.type, model.Number) or valid.type.is_complex:

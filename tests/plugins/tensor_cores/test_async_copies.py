@@ -205,3 +205,13 @@ def test_refusals(call, message):
     assert ": device.cp_async" in str(raised.value)
     with pytest.raises(device.DeviceOnlyError):
         device.cp_async_wait()
+
+
+def test_vectors_that_are_less_aligned_are_refused():
+    @device.kernel
+    def copies(x):
+        device.cp_async(device.shared_array(4, float32x4), 0, x, 0)
+
+    x = np.zeros(33, np.float32)[1:].view(device.numpy_dtype(float32x4))
+    with pytest.raises(device.CompileError, match="aligned as their type asks, not those of array<vector<float32, 4>"):
+        device.launch(copies, x, grid=1, block=1, stream=device.cpu_stream())
