@@ -240,9 +240,16 @@ def test_gpus_without_clusters():
     def sync(x):
         device.cluster_sync()
 
-    for function, name in ((rank, "block_rank"), (shared, "cluster_shared"), (sync, "cluster_dim")):
+    def arrive(x):
+        device.cluster_arrive()
+
+    def wait(x):
+        device.cluster_wait()
+
+    names = "block_rank", "cluster_shared", "cluster_sync", "cluster_arrive", "cluster_wait"
+    for function, name in zip((rank, shared, sync, arrive, wait), names, strict=True):
         with pytest.raises(
-            device.CompileError, match=f"{name} needs sm_90 or later, and this is compiled for sm_80"
+            device.CompileError, match=f"^{name} needs sm_90 or later, and this is compiled for sm_80"
         ) as caught:
             device.compile(device.kernel(function), x, target="sm_80", output="ptx")
         assert caught.value.location.function == function.__name__ or "test_clusters.py" in str(caught.value)
