@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, ptx, uint8, uint16, uint32, uint64
+from cuda_device import CompileError, DeviceOnlyError, ballot_sync, ptx, uint8, uint16, uint32, uint64
 from cuda_device.extend import Known, constant_of, copies, model, specialised
 
 UNSIGNED: dict[int, Any] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
@@ -87,6 +87,24 @@ def check_integer(known: Known, name: str, bounds: tuple[int, int] | None = None
         raise CompileError(f"{name} must be {limits}, not {known.value}", help=f"give one {limits}")
 
 
+@functools.cache
+def whole_warp(name: str) -> Callable[[], None]:
+    """Returns the device function by which CPU streams report an instruction that only some lanes of a warp have reached."""
+
+    def check() -> None:
+        if ballot_sync(-1, True) != 0xFFFFFFFF:
+            raise RuntimeError(
+                f"only some lanes of the warp call {name}", "let all 32 lanes call it together, and none return before"
+            )
+
+    return check
+
+
 def as_tuple(items: Any) -> Any:
     """A tuple as itself, and anything else as a tuple of one item."""
     return items if isinstance(items, tuple) else (items,)
+
+
+def help_for_captured(known: Known, help: str) -> str:
+    """The help for an operand that is not in device memory, which differs if the kernel captures a Python object."""
+    return "pass it to the kernel as an argument" if isinstance(known.type, model.Static) else help

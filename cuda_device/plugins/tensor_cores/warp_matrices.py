@@ -25,7 +25,7 @@ from cuda_device.extend import Known, dataclass, host_type, model, replace, spec
 from cuda_device.plugins.tensor_cores.emulated_products import factor_of
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import pack, unpacked
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, needing, vector
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, needing, vector, whole_warp
 from cuda_device.plugins.tensor_cores.swizzling import shown
 
 
@@ -162,9 +162,10 @@ def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
     """
     type, add = host_type(_registers("a", product)[0].type), _adder(product, accumulator)
     in_a, in_b = (_registers(name, product)[0].count for name in "ab")
-    count = in_a + 2 * in_b
+    count, check = in_a + 2 * in_b, whole_warp("mma_sync")
 
     def multiplied(*registers: Any) -> Any:
+        check()
         a, b = registers[:in_a], registers[in_a : in_a + in_b]
         own, words = local_array(count, type), local_array((4, count), type)
         own[:] = (*a, *b, *b)
