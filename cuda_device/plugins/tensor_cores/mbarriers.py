@@ -16,7 +16,6 @@ On GPUs, the word of a barrier is PTX's opaque 64-bit object. On CPU streams it 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +34,7 @@ from cuda_device import (
     target,
 )
 from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import check_integer, needing, single
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction, needing, single
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -147,7 +146,7 @@ _TRY, _TRY_IN_CLUSTER = "try_wait.parity.shared::cta", "try_wait.parity.acquire.
 _TEST_IF = "test_wait.parity.shared"
 _TRY_LOOP, _CLUSTER_LOOP, _TEST_LOOP = (_LOOP % wait for wait in (_TRY, _TRY_IN_CLUSTER, _TEST_IF))
 _TRY_ONCE, _TEST_ONCE = _TEST % _TRY, _TEST % _TEST_IF
-_ARRIVE = "mbarrier.arrive.shared::cta.b64 _, [$0], $1;"
+_ARRIVE = "mbarrier.arrive%s.shared::cta.b64 _, [$0], $1;"
 _ARRIVE_SEVERAL = """{ .reg .pred several; .reg .b32 others; .reg .b64 state;
 sub.u32 others, $1, 1;
 setp.ne.u32 several, others, 0;
@@ -158,31 +157,10 @@ _ARRIVE_REMOTE = """{ .reg .b64 remote; mapa.shared::cluster.u64 remote, $0, $2;
 mbarrier.arrive%s.shared::cluster.b64 _, [remote], $1; }"""
 
 
-def _init(bar: Any, count: Any) -> None:
-    ptx("mbarrier.init.shared.b64 [$0], $1;", bar, uint32(count), host=_init_on_cpu)
-
-
-def _with_integer(
-    method: Callable[..., Any], since: Any, name: str, bounds: tuple[int, int], function: Callable[..., Any]
-) -> None:
-    """Makes device code call `function` in place of a method whose only parameter is an integer within these bounds."""
-
-    @specialised(method, since=since)
-    def _(bar: Known, number: Known) -> Callable[..., Any]:
-        check_barrier(bar, method.__qualname__)
-        help = "write x.nbytes, which arrays, tiles and maps have" if name == "nbytes" else ""
-        check_integer(number, name, bounds, help)
-        return function
-
-
 @specialised(MBarrier.invalidate, since=sm80)
 def _(bar: Known) -> Callable[..., Any]:
     check_barrier(bar, "MBarrier.invalidate")
-    return _invalidate
-
-
-def _invalidate(bar: Any) -> None:
-    ptx("mbarrier.inval.shared.b64 [$0];", bar, host=_invalidate_on_cpu)
+    return instruction("mbarrier.inval.shared.b64 [$0];", _invalidate_on_cpu, None)
 
 
 @specialised(MBarrier.arrive, since=sm80)
@@ -190,33 +168,16 @@ def _(bar: Known, count: Known, rank: Known, scope: Known) -> Callable[..., Any]
     check_barrier(bar, "MBarrier.arrive")
     check_integer(count, "count", (1, MOST_ARRIVALS))
     of_cluster = _is_cluster(scope)
-    if rank.constant and rank.python is None:
-        if of_cluster:
-            return _of_clusters(_arrive_in_cluster)
-        return _arrive_once if count.constant and count.value == 1 else _arrive
-    check_integer(rank, "rank", (0, _LAST_RANK))
-    return _arrive_remotely(_ARRIVE_REMOTE % (".release.cluster" * of_cluster))
-
-
-def _arrive_once(bar: Any, _: Any, __: Any, ___: Any) -> None:
-    ptx("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0]; }", bar, host=_arrive_once_on_cpu)
-
-
-def _arrive(bar: Any, count: Any, _: Any, __: Any) -> None:
-    template = _ARRIVE if target(provides(sm90)) else _ARRIVE_SEVERAL
-    ptx(template, bar, uint32(count), host=_arrive_on_cpu)
-
-
-def _arrive_in_cluster(bar: Any, count: Any, _: Any, __: Any) -> None:
-    ptx("mbarrier.arrive.release.cluster.shared::cta.b64 _, [$0], $1;", bar, uint32(count), host=_arrive_on_cpu)
-
-
-@functools.cache
-def _arrive_remotely(template: str) -> Callable[..., Any]:
-    def arrive(bar: Any, count: Any, rank: Any, _: Any) -> None:
-        ptx(template, bar, uint32(count), uint32(rank), host=_arrive_remotely_on_cpu)
-
-    return _of_clusters(arrive)
+    if not rank.constant or rank.python is not None:
+        check_integer(rank, "rank", (0, _LAST_RANK))
+        text = _ARRIVE_REMOTE % (".release.cluster" * of_cluster)
+        return _of_clusters(instruction(text, _arrive_remotely_on_cpu, None, uint32, uint32))
+    if of_cluster:
+        return _of_clusters(instruction(_ARRIVE % ".release.cluster", _arrive_on_cpu, None, uint32))
+    if count.constant and count.value == 1:
+        text = "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0]; }"
+        return instruction(text, _arrive_once_on_cpu, None)
+    return instruction(_ARRIVE % "", _arrive_on_cpu, None, uint32, older=_ARRIVE_SEVERAL)
 
 
 def _of_clusters(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,12 +185,11 @@ def _of_clusters(function: Callable[..., Any]) -> Callable[..., Any]:
     return needing(sm90, "scope='cluster' or rank of MBarrier", function)
 
 
-def _expect(bar: Any, nbytes: Any) -> None:
-    ptx("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", bar, uint32(nbytes), host=_expect_on_cpu)
-
-
-def _arrive_and_expect(bar: Any, nbytes: Any) -> None:
-    ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bar, uint32(nbytes), host=_arrive_and_expect_on_cpu)
+@specialised(MBarrier.try_wait, since=sm80)
+def _(bar: Known, parity: Known) -> Callable[..., Any]:
+    check_barrier(bar, "MBarrier.try_wait")
+    check_integer(parity, "parity", (0, 1))
+    return _try_wait
 
 
 def _try_wait(bar: Any, parity: Any) -> Any:
@@ -237,25 +197,13 @@ def _try_wait(bar: Any, parity: Any) -> Any:
     return ptx(template, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
 
 
-_with_integer(MBarrier.init, sm80, "count", (1, MOST_ARRIVALS), _init)
-_with_integer(MBarrier.expect_tx, sm90, "nbytes", (0, MOST_ARRIVALS), _expect)
-_with_integer(MBarrier.arrive_expect_tx, sm90, "nbytes", (0, MOST_ARRIVALS), _arrive_and_expect)
-_with_integer(MBarrier.try_wait, sm80, "parity", (0, 1), _try_wait)
-
-
 @specialised(MBarrier.wait, since=sm80)
 def _(bar: Known, parity: Known, scope: Known) -> Callable[..., Any]:
     check_barrier(bar, "MBarrier.wait")
     check_integer(parity, "parity", (0, 1))
-    return _of_clusters(_wait_in_cluster) if _is_cluster(scope) else _wait
-
-
-def _wait(bar: Any, parity: Any, _: Any) -> None:
-    ptx(_TRY_LOOP if target(provides(sm90)) else _TEST_LOOP, bar, uint32(parity), host=_wait_on_cpu)
-
-
-def _wait_in_cluster(bar: Any, parity: Any, _: Any) -> None:
-    ptx(_CLUSTER_LOOP, bar, uint32(parity), host=_wait_on_cpu)
+    if _is_cluster(scope):
+        return _of_clusters(instruction(_CLUSTER_LOOP, _wait_on_cpu, None, uint32))
+    return instruction(_TRY_LOOP, _wait_on_cpu, None, uint32, older=_TEST_LOOP)
 
 
 single(fence_mbarrier_init, "fence.mbarrier_init.release.cluster;", sm90)
@@ -393,3 +341,26 @@ def _wait_on_cpu(bar: Any, parity: Any) -> None:
     while not _is_over(word, parity):
         await_change(bar.word, word, state=_STATE)
         word = bar.word.load("acquire", "device")
+
+
+# Methods with one integer
+
+
+def _with_integer(
+    method: Callable[..., Any], since: Any, name: str, least: int, text: str, on_cpu: Callable[..., Any]
+) -> None:
+    """Makes a method whose only parameter is an integer, from `least` on, one instruction, or on CPU streams `on_cpu`."""
+
+    @specialised(method, since=since)
+    def _(bar: Known, number: Known) -> Callable[..., Any]:
+        check_barrier(bar, method.__qualname__)
+        help = "write x.nbytes, which arrays, tiles and maps have" if name == "nbytes" else ""
+        check_integer(number, name, (least, MOST_ARRIVALS), help)
+        return instruction(text, on_cpu, None, uint32)
+
+
+_EXPECT = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;"
+_ARRIVE_AND_EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+_with_integer(MBarrier.init, sm80, "count", 1, "mbarrier.init.shared.b64 [$0], $1;", _init_on_cpu)
+_with_integer(MBarrier.expect_tx, sm90, "nbytes", 0, _EXPECT, _expect_on_cpu)
+_with_integer(MBarrier.arrive_expect_tx, sm90, "nbytes", 0, _ARRIVE_AND_EXPECT, _arrive_and_expect_on_cpu)

@@ -6,7 +6,19 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, ballot_sync, ptx, uint8, uint16, uint32, uint64
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    ballot_sync,
+    provides,
+    ptx,
+    sm90,
+    target,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from cuda_device.extend import Known, constant_of, copies, model, specialised
 
 UNSIGNED: dict[int, Any] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
@@ -17,13 +29,24 @@ def nothing(*_: Any) -> None:
     """What instructions do on CPU streams that only order what happens in order there."""
 
 
+@functools.cache
+def instruction(text: str, on_cpu: Callable[..., Any], *operands: Any, older: str = "") -> Callable[..., Any]:
+    """Returns the device function that executes `text`, or before sm_90 `older`, and on CPU streams calls `on_cpu`.
+
+    `operands` are functions of the first arguments, or None for an argument as it is. The other arguments are not used.
+    """
+    older = older or text
+
+    def execute(*arguments: Any) -> None:
+        values = tuple(x if operand is None else operand(x) for operand, x in zip(operands, arguments))  # noqa: B905
+        ptx(text if target(provides(sm90)) else older, *values, host=on_cpu)
+
+    return execute
+
+
 def single(entity: Callable[[], None], text: str, since: Any, on_cpu: Callable[..., Any] = nothing) -> None:
     """Makes an entity without arguments one instruction, in place of which CPU streams call `on_cpu`."""
-
-    def instruction() -> None:
-        ptx(text, host=on_cpu)
-
-    specialised(entity, since=since)(lambda: instruction)
+    specialised(entity, since=since)(lambda: instruction(text, on_cpu))
 
 
 @functools.cache

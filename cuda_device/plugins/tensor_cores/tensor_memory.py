@@ -23,14 +23,13 @@ from typing import Any, TypeVar
 from cuda_device import (
     CompileError,
     DeviceOnlyError,
-    ptx,
     sm100f,
     struct,
     uint32,
 )
 from cuda_device.extend import Known, constant_of, dataclass, layout, model, ops, replace, specialised, type_argument
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES
-from cuda_device.plugins.tensor_cores.single_instructions import check_integer, single
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction, single
 from cuda_device.plugins.tensor_cores.swizzling import array_of
 
 
@@ -256,14 +255,9 @@ def of_blocks(function: Callable[..., Any]) -> Callable[[Choice], Choice]:
     return entity(function, check=_check_blocks)
 
 
-@functools.cache
-def instruction(text: str, *operands: tuple[int, Callable[..., Any]], blocks: int = 1) -> Callable[..., Any]:
-    """Returns the device function that executes `text`. An operand is a function of the argument with a number."""
-
-    def execute(*arguments: Any) -> None:
-        ptx(text, *[operand(arguments[i]) for i, operand in operands], host=ON_CPU)
-
-    return for_blocks(execute, blocks)
+def instruction_of(blocks: int, text: str, *operands: Any) -> Callable[..., Any]:
+    """Returns the device function that executes `text`, which is for so many blocks."""
+    return for_blocks(instruction(text, ON_CPU, *operands), blocks)
 
 
 def for_blocks(function: Callable[..., Any], blocks: int) -> Callable[..., Any]:
@@ -287,7 +281,7 @@ def _(memory: Known) -> Callable[..., Any]:
             help="write shared_array(1, TensorMemory(512))",
         )
     text = f"tcgen05.alloc.cta_group::{host.blocks}.sync.aligned.shared::cta.b32 [$0], {host.columns};"
-    return instruction(text, (0, array_of), blocks=host.blocks)
+    return instruction_of(host.blocks, text, array_of)
 
 
 @of_blocks(tcgen05_dealloc)
@@ -296,13 +290,13 @@ def _(memory: Known) -> Callable[..., Any]:
     if getattr(host, "tile", None) is not _tile:
         raise CompileError(f"tcgen05_dealloc takes a handle of tensor memory, not {memory}", help="write memory[0]")
     text = f"tcgen05.dealloc.cta_group::{host.blocks}.sync.aligned.b32 $0, {host.columns};"
-    return instruction(text, (0, address_of), blocks=host.blocks)
+    return instruction_of(host.blocks, text, address_of)
 
 
 @of_blocks(tcgen05_relinquish_permit)
 def _(blocks: Known) -> Callable[..., Any]:
     count = blocks_of(blocks)
-    return instruction(f"tcgen05.relinquish_alloc_permit.cta_group::{count}.sync.aligned;", blocks=count)
+    return instruction_of(count, f"tcgen05.relinquish_alloc_permit.cta_group::{count}.sync.aligned;")
 
 
 def blocks_of(known: Known) -> int:

@@ -19,7 +19,7 @@ from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm9
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, nothing
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, instruction, nothing
 from cuda_device.plugins.tensor_cores.swizzling import array_of, shown, swizzled_tile
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
@@ -235,8 +235,4 @@ def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
 @specialised(tma_prefetch, since=sm90)
 def _(map: Known) -> Callable[..., Any]:
     _boxes_of(map, "tma_prefetch")
-    return _prefetch
-
-
-def _prefetch(map: Any) -> None:
-    ptx("prefetch.tensormap [$0];", map, host=nothing)
+    return instruction("prefetch.tensormap [$0];", nothing, None)
