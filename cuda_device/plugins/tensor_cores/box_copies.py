@@ -57,14 +57,15 @@ def _rows(boxes: Boxes) -> int:
 
 
 @functools.cache
-def _reader(boxes: Boxes) -> Callable[..., Any]:
-    """Returns the device function that copies a box to the memory of a tile."""
+def loader(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function for a load by one block."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
     word, mask, is_tf32, chunks_of_row = UNSIGNED[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
-    blank, unit = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), boxes.unit
+    blank, unit, nbytes = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), boxes.unit, boxes.nbytes
 
-    def read(tile: Any, map: Any, place: Any) -> None:
+    def load(tile: Any, map: Any, bar: Any, *place: Any) -> None:
         _check_place(place, unit)
+        copies.begin_copy(KIND, proxy=True)
         array, memory = map._data.cast(word), tile.pointer().cast(word)
         for row in range(count):
             start, low, high = row_of(map, place, row)
@@ -75,8 +76,10 @@ def _reader(boxes: Boxes) -> Callable[..., Any]:
                 for j in range(width):
                     i, bits = first + j, source[j] if low <= j and j < high else blank
                     memory[i ^ (i >> 3 & mask)] = tf32_bits(bits) if is_tf32 else bits
+        complete_bytes(bar, nbytes)
+        copies.end_copy()
 
-    return read
+    return load
 
 
 def _check_place(place: Any, unit: Any) -> None:
@@ -113,33 +116,16 @@ def _copy_chunks(tile: Any, row: Any, first: Any, count: Any, mask: Any, to_tile
 
 
 @functools.cache
-def loader(boxes: Boxes) -> Callable[..., Any]:
-    """Returns the device function for a load by one block."""
-    read, nbytes = _reader(boxes), boxes.nbytes
-
-    def load(tile: Any, map: Any, bar: Any, *place: Any) -> None:
-        copies.begin_copy(KIND, proxy=True)
-        read(tile, map, place)
-        complete_bytes(bar, nbytes)
-        copies.end_copy()
-
-    return load
-
-
-@functools.cache
 def caster(boxes: Boxes) -> Callable[..., Any]:
     """Returns the device function for a load by several blocks of the cluster."""
-    read, nbytes = _reader(boxes), boxes.nbytes
+    load = loader(boxes)
 
-    def load(tile: Any, map: Any, bar: Any, blocks: Any, *place: Any) -> None:
+    def cast(tile: Any, map: Any, bar: Any, blocks: Any, *place: Any) -> None:
         for rank in range(16):
             if uint32(blocks) >> rank & 1 != 0:
-                copies.begin_copy(KIND, proxy=True)
-                read(cluster_shared(tile, rank), map, place)
-                complete_bytes(cluster_shared(bar, rank), nbytes)
-                copies.end_copy()
+                load(cluster_shared(tile, rank), map, cluster_shared(bar, rank), *place)
 
-    return load
+    return cast
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from operator import add
 from typing import Any
 
 from cuda_device import (
@@ -30,12 +31,12 @@ from cuda_device import (
     sm90,
     sm100,
     target,
-    uint16,
     uint32,
     uint64,
 )
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
+from cuda_device.plugins.tensor_cores.reductions import combiner_by_swaps
 from cuda_device.plugins.tensor_cores.single_instructions import groups, help_for_captured
 
 KIND = "bulk"
@@ -257,33 +258,13 @@ def _copy(dst: Any, src: Any, nbytes: Any) -> None:
 def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
     """Returns the device function that combines, atomically, the element behind a pointer with a value."""
     if element in _HALVES:
-        return _combiner_of_halves(op)
+        return combiner_by_swaps({"add": add, "min": _least, "max": _greatest}[op], element)
     method = {"and": "and_", "or": "or_"}.get(op, op)
 
     def combine(pointer: Any, i: Any, value: Any) -> None:
         getattr(atomic_ref(pointer, i), method)(value, "relaxed", "device")
 
     return combine
-
-
-def _combiner_of_halves(op: str) -> Callable[[Any, Any, Any], None]:
-    """The same for floats of 16 bits, whose atomics are compared and swapped as integers."""
-    function = {"add": _sum, "min": _least, "max": _greatest}[op]
-
-    def combine(pointer: Any, i: Any, value: Any) -> None:
-        atomic = atomic_ref(pointer.cast(uint16), i)
-        bits = atomic.load("relaxed", "device")
-        while True:
-            seen = atomic.cas(bits, function(bits.view(value.dtype), value).view(uint16), "relaxed", "device")
-            if seen == bits:
-                break
-            bits = seen
-
-    return combine
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return a + b
 
 
 def _least(a: Any, b: Any) -> Any:

@@ -65,35 +65,25 @@ class WarpgroupProduct:
 def emulated(product: WarpgroupProduct) -> Callable[..., Any]:
     """Returns the device function for the operands of the instructions: the accumulators, if there are any, a, b, accumulate."""
     multiply, count, elements = _multiplier(product), product.registers, product.columns // 2
-    accumulate, is_half = product.accumulate, product.result == model.FLOAT16
+    accumulate, is_half = False if product.starts else product.accumulate, product.result == model.FLOAT16
     number, numbers = int32 if product.result == model.INT32 else float32, tuple(range(count))
-
-    def start(*operands: Any) -> Any:
-        sums = local_array(elements, number)
-        sums[:] = 0
-        multiply(sums, operands)
-        return tuple(sums[i] for i in numbers)
 
     def go_on(acc: Any, *operands: Any) -> Any:
         sums = local_array(elements, number)
+        words = local_array(count, uint32) if is_half else sums
         if operands[-1] != 0 if accumulate is None else accumulate:
-            unpack(acc, sums)
+            words[:] = acc
+            if is_half:
+                sums[:] = words.view(float16)
         else:
             sums[:] = 0
         multiply(sums, operands[:-1] if accumulate is None else operands)
-        return pack(sums)
-
-    def unpack(acc: Any, sums: Any) -> None:
-        words = local_array(count, uint32) if is_half else sums
-        words[:] = acc
-        if is_half:
-            sums[:] = words.view(float16)
-
-    def pack(sums: Any) -> Any:
-        words = local_array(count, uint32) if is_half else sums
         if is_half:
             words.view(float16)[:] = sums
         return tuple(words[i] for i in numbers)
+
+    def start(*operands: Any) -> Any:
+        return go_on(None, *operands)
 
     return start if product.starts else go_on
 

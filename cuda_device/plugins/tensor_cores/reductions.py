@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from operator import add
 from typing import Any
 
 from cuda_device import (
@@ -77,10 +78,10 @@ def _adder(element: Any, in_global: bool) -> Callable[..., Any]:
     if element in _FLOATS:
         return _adder_of_floats(_FLOATS[element], in_global)
     if element not in _INSTRUCTIONS:
-        return _add_number if element.bits >= 32 else _adder_by_swaps(element)
+        return _add_number if element.bits >= 32 else _by_swaps(element)
     since, kind = _INSTRUCTIONS[element]
     term = _term(element)
-    template, by_swaps = f"red.relaxed.gpu{'.global' * in_global}.add.noftz.{kind} [$0], $1;", _adder_by_swaps(element)
+    template, by_swaps = f"red.relaxed.gpu{'.global' * in_global}.add.noftz.{kind} [$0], $1;", _by_swaps(element)
 
     def add(array: Any, index: Any, value: Any) -> None:
         if target(provides(since)):
@@ -123,17 +124,31 @@ def _adder_of_floats(template: str, in_global: bool) -> Callable[..., Any]:
 
 
 @functools.cache
-def _adder_by_swaps(element: Any) -> Callable[..., Any]:
-    """The device function that adds by compare-and-swap. It compares bits, which are those of NaN, too."""
-    term, bits = _term(element), UNSIGNED[layout.size_of(element)]
+def _by_swaps(element: Any) -> Callable[..., Any]:
+    """The device function that adds by compare-and-swap."""
+    term, combine = _term(element), combiner_by_swaps(add, element)
 
-    def add(array: Any, index: Any, value: Any) -> None:
-        word, summand = atomic_ref(array, index), term(array, value)
+    def add_term(array: Any, index: Any, value: Any) -> None:
+        combine(array, index, term(array, value))
+
+    return add_term
+
+
+@functools.cache
+def combiner_by_swaps(function: Callable[[Any, Any], Any], element: Any) -> Callable[..., Any]:
+    """The device function that combines, atomically, an element of an array with a value by a function.
+
+    It compares bits, which are those of NaN, too.
+    """
+    bits = UNSIGNED[layout.size_of(element)]
+
+    def combine(array: Any, index: Any, value: Any) -> None:
+        word = atomic_ref(array, index)
         old = word.load("relaxed", "device")
         while True:
-            seen = word.cas(old, old + summand, "relaxed", "device")
+            seen = word.cas(old, function(old, value), "relaxed", "device")
             if seen.view(bits) == old.view(bits):
                 break
             old = seen
 
-    return add
+    return combine
