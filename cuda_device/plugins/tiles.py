@@ -285,8 +285,7 @@ def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
             right = _right(b, j, k) if j + 8 < n else _half(b, j, k)
             for half in (0, 1)[: len(right) // 2]:
                 i = j // 2 + 4 * half
-                part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
-                part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, step), kind)
+                part = mma_sync(left, right[2 * half : 2 * half + 2], tuple(sums[i : i + 4]), (16, 8, step), kind)
                 sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
     syncwarp(0xFFFFFFFF)
     return tuple(sums)
@@ -326,8 +325,8 @@ def _mma_of_float64(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
         low, high = _pair(a, row_of(0), k + lane % 4 * 2), _pair(a, row_of(1), k + lane % 4 * 2)
         for j in range(0, n, 8):
             i, right = j // 2, _pair(b, j + lane // 4, k + lane % 4 * 2)
-            part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
-            part = mma_sync((low[0], high[0], low[1], high[1]), right, part, (16, 8, 8), float64)
+            left = low[0], high[0], low[1], high[1]
+            part = mma_sync(left, right, tuple(sums[i : i + 4]), (16, 8, 8), float64)
             sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
     syncwarp(0xFFFFFFFF)
     return tuple(sums)

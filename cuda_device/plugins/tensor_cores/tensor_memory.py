@@ -125,15 +125,17 @@ def _part(self: Any, start: Any, count: Any) -> Any:
 
 @functools.cache
 def _memory_class(columns: int, blocks: int) -> Any:
-    names = {"__annotations__": {"address": uint32}, "__module__": __name__}
-    name = f"TensorMemory_{columns}_of_{blocks}"
-    return struct(type(name, (), {**names, "columns": columns, "blocks": blocks, "tile": _tile}))
+    return _handle_class(f"TensorMemory_{columns}_of_{blocks}", columns=columns, blocks=blocks, tile=_tile)
 
 
 @functools.cache
 def _tile_class(tile: TensorTile) -> Any:
-    names = {"__annotations__": {"address": uint32}, "__module__": __name__}
-    return struct(type("tensor_tile", (), {**names, "type": tile, "shape": (tile.rows, tile.columns), "part": _part}))
+    return _handle_class("tensor_tile", type=tile, shape=(tile.rows, tile.columns), part=_part)
+
+
+def _handle_class(name: str, **attributes: Any) -> Any:
+    """A struct of an address."""
+    return struct(type(name, (), {"__annotations__": {"address": uint32}, "__module__": __name__, **attributes}))
 
 
 @specialised(_tile)
@@ -257,11 +259,7 @@ def of_blocks(function: Callable[..., Any]) -> Callable[[Choice], Choice]:
 
 def instruction_of(blocks: int, text: str, *operands: Any) -> Callable[..., Any]:
     """Returns the device function that executes `text`, which is for so many blocks."""
-    return for_blocks(instruction(text, ON_CPU, *operands), blocks)
-
-
-def for_blocks(function: Callable[..., Any], blocks: int) -> Callable[..., Any]:
-    """The function, which is for so many blocks."""
+    function = instruction(text, ON_CPU, *operands)
     _BLOCKS[function] = blocks
     return function
 
