@@ -29,6 +29,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device import compiler
+from cuda_device.codegen.gpu import cubin
 from cuda_device.ir.dominance import propagate
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
@@ -154,3 +155,10 @@ def counted(run):
         sys.settrace(tracer)
         sys.setprofile(None)
     return count, result
+
+
+def assembled(kernel: Any, *arguments: Any, **options: Any) -> str:
+    """The PTX of a kernel, which an assembler takes. The arguments and options are those of `job`."""
+    work = compiler.run(job(kernel, *arguments, **options), "ptx")
+    assert cubin.assemble(work["ptx"], work.job.target.architecture).code
+    return str(work["ptx"])
