@@ -68,7 +68,9 @@ def of_module(module: object, prefix: str, entities: Iterable[object]) -> str:
 
 
 def entities() -> list[object]:
-    """Everything that device code can call by name."""
+    """Everything that device code can call by name, also of plugins, which add their rows when a name of theirs is used."""
+    for name in device.__all__:
+        getattr(device, name)
     return [*(row.entity for row in table.all_rows()), *builtin_calls.BUILTINS]
 
 
