@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from conftest import can_assemble, with_capability
+from conftest import with_capability
+from ir_helpers import assembled
 from race_reports import mistakes
 
 import cuda_device as device
@@ -176,9 +177,7 @@ def test_races():
 @pytest.mark.parametrize("target", ["sm_90", "sm_100a", "sm_120a"])
 def test_instructions(target):
     halves = device.ArrayType(float16, 1)
-    text = device.compile(doubled, halves, halves, halves, 48, "add", target=target, output="ptx").code
-    if can_assemble(target):
-        device.compile(doubled, halves, halves, halves, 48, "add", target=target)
+    text = assembled(doubled, halves, halves, halves, 48, "add", target=target)
     space, address = "cluster" if target == "sm_90" else "cta", r"\[%rd\d+\]"
     copy = rf"{address}, {address}, %r\d+"
     load = rf"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes {copy}, {address};"

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from conftest import can_assemble, with_capability
+from ir_helpers import assembled
 from race_reports import mistakes
 
 import cuda_device as device
@@ -368,9 +369,7 @@ def test_instructions(target):
     )
     texts = {}
     for op, arguments in kernels.items():
-        texts[op] = device.compile(*arguments, target=target, output="ptx").code
-        if can_assemble(target):
-            device.compile(*arguments, target=target)
+        texts[op] = assembled(*arguments, target=target)
     space = "cluster" if target.startswith("sm_90") else "cta"
     in_order = r"\[%rd\d+, \{%r\d+, %r\d+, %r\d+\}\]"
     load = rf"cp.async.bulk.tensor.3d.shared::{space}.global.mbarrier::complete_tx::bytes \[%rd\d+\], {in_order}, \[%rd\d+\];"
@@ -503,9 +502,7 @@ def test_stores_to_read_only_arrays_are_refused():
         with pytest.raises(CompileError, match="the array of the map is read-only"):
             device.launch(of(use), map, 0, out, grid=1, block=1, stream=stream)
     target = TensorMap.of(out, (8, 16))
-    device.launch(
-        through, map, target, (0, 0), (0, 0), out.copy(), (8, 16), 0, grid=1, block=THREADS, stream=stream
-    )
+    device.launch(through, map, target, (0, 0), (0, 0), out.copy(), (8, 16), 0, grid=1, block=THREADS, stream=stream)
 
 
 def test_the_host_cannot_copy():
