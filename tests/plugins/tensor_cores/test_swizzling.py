@@ -42,7 +42,11 @@ def copies(dtype, pattern, panels):
         flat = array.reshape(-1)
         for i in range(tile.nbytes // array.itemsize):
             memory[i] = flat[i]
-        assert tile.dtype is dtype and last == (ROWS - 1, (PANELS if panels else 1) * width - 1)
+        assert (
+            tile.size == x.shape[0] * x.shape[1]
+            and tile.dtype is dtype
+            and last == (ROWS - 1, (PANELS if panels else 1) * width - 1)
+        )
 
     return kernel
 
