@@ -247,7 +247,7 @@ def _registers_of(type: Type) -> list[Type]:
         return [UINT32 if size_of(type) == 4 else UINT64]
     if isinstance(type, Number):
         return [UINT16 if type.bits == 16 else type]
-    return leaves(type)[:1]
+    return [leaves(type)[0]]
 
 
 def _words(build: Lowering, tree: Tree) -> list[Value]:
