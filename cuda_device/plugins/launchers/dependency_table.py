@@ -76,10 +76,15 @@ def _row(dependency: Dependency) -> CheckRow | None:
 
 
 def _row_by_python(dependencies: tuple[Dependency, ...]) -> CheckRow | None:
-    """The row of names that Python compares, such as the overloads that a class does not have."""
+    """The row of names that Python compares, most of which an object must not have, such as the overloads of a class."""
+    absent = [(dependency.owner, dependency.name) for dependency in dependencies if dependency.is_missing]
+    others = [dependency for dependency in dependencies if not dependency.is_missing]
 
     def current() -> bool:
-        return all(map(Dependency.has_value, dependencies))
+        for owner, name in absent:  # `any` would take twice as long
+            if hasattr(owner, name):
+                return False
+        return all(map(Dependency.has_value, others))
 
     return CheckRow(Owner.CALL, id(current), 0, id(True), (current,)) if current() else None
 
