@@ -182,7 +182,7 @@ def _(bar: Known, count: Known, rank: Known, scope: Known) -> Callable[..., Any]
 
 def _of_clusters(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which older architectures do not have."""
-    return needing(sm90, "scope='cluster' or rank of MBarrier", function)
+    return needing(sm90, "MBarrier.arrive or MBarrier.wait with a rank or scope='cluster'", function)
 
 
 @specialised(MBarrier.try_wait, since=sm80)

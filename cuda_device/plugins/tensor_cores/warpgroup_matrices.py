@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, int32, ptx, sm90a, uint32
+from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm90a, uint32
 from cuda_device.extend import Known, constant_of, host_type, layout, model, specialised
 from cuda_device.plugins.tensor_cores.emulated_products import WarpgroupProduct, awaited, emulated
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES, accumulates, check_types, descriptors, operand_of
@@ -57,6 +57,8 @@ def wgmma_wait(pending: int, *accs: Any) -> Any:
 
 _IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc)"
 _RESULTS = {model.FLOAT32: "f32", model.INT32: "s32", model.FLOAT16: "f16"}
+_TAKEN = {model.FLOAT32: {model.FLOAT32, model.FLOAT, model.INT}, model.INT32: {model.INT32, model.INT}}
+"""The types of the numbers that accumulators may begin with."""
 
 
 @specialised(
@@ -71,7 +73,9 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
         _check_pair(left, right)
     _check_columns(right)
     result, starts = _result(acc, right), isinstance(acc.type, model.NoneType)
-    return _product(WarpgroupProduct(left, right, result, starts, accumulates(accumulate)))
+    has_integers = result.is_float and any(item.type == model.INT for item in acc.items)
+    product = WarpgroupProduct(left, right, result, starts, accumulates(accumulate))
+    return (_product_of_integers if has_integers else _product)(product)
 
 
 def is_in_flight(known: Known) -> bool:
@@ -117,17 +121,17 @@ def _result(acc: Known, b: Tile) -> model.Number:
     if isinstance(acc.type, model.NoneType):
         return usual
     items = acc.items if isinstance(acc.type, model.Tuple) or is_in_flight(acc) else ()
-    types = {item.type.machine if isinstance(item.type, model.Number) else item.type for item in items}
-    if len(items) == n // 2 and types == {usual}:
+    types = {item.type for item in items}
+    if len(items) == n // 2 and types <= _TAKEN[usual]:
         return usual
     packs = b.element == model.FLOAT16 or b.element.is_float8
     if packs and len(items) == n // 4 and types == {model.UINT32}:
         return model.FLOAT16
-    what = f"has {len(items)} items" if items else f"is {acc}"
+    what = f"is a tuple of {len(items)} {' and '.join(sorted(map(str, types)))}" if items else f"is {acc}"
     raise CompileError(
         f"the accumulator {what}, but for {b} it is a tuple of {n // 2} {usual}"
         + f", or of {n // 4} uint32 with two float16 each" * packs,
-        help=f"begin with None, or with ({usual}(0),) * {n // 2}",
+        help=f"begin with None, or with ({usual}(0),) * {n // 2}; a list x is taken as tuple(x)",
     )
 
 
@@ -148,6 +152,13 @@ def _product(product: WarpgroupProduct) -> Callable[..., Any]:
         return ptx(text, *operands, array_of(b), *flags, inout=acc, host=host)
 
     return start if product.starts else go_on
+
+
+@functools.cache
+def _product_of_integers(product: WarpgroupProduct) -> Callable[..., Any]:
+    """The same for accumulators of which some are Python's integers, for a sum of float32."""
+    go_on = _product(product)
+    return lambda acc, a, b, accumulate: go_on(tuple([float32(x) for x in acc]), a, b, accumulate)
 
 
 # The instructions
