@@ -20,18 +20,7 @@ from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.host import alike, becomes, given_members, host_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant
 from cuda_device.types.layout import has_arrays, has_identity, parts, rebuilt, with_arrays
-from cuda_device.types.model import (
-    NONE,
-    Array,
-    Number,
-    Pointer,
-    Ref,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
+from cuda_device.types.model import NONE, Array, Number, Pointer, Ref, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.vector_classes import AXES
 
 if TYPE_CHECKING:

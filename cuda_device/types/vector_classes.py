@@ -18,17 +18,7 @@ import numpy as np
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import dtype_of_type, element_of, host_type_of, members_of, number_of
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import (
-    FIXED_NUMBERS,
-    UINT32,
-    AtomicCell,
-    Number,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
+from cuda_device.types.model import FIXED_NUMBERS, UINT32, AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector
 
 AXES = "xyzw"
 

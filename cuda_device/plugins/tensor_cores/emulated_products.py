@@ -6,17 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import (
-    atomic_ref,
-    float16,
-    float32,
-    float64,
-    int32,
-    lane_id,
-    local_array,
-    shfl_sync,
-    uint32,
-)
+from cuda_device import atomic_ref, float16, float32, float64, int32, lane_id, local_array, shfl_sync, uint32
 from cuda_device.extend import await_change, block_words, copies, dataclass, layout, model
 from cuda_device.plugins.tensor_cores.fragments import TF32, first_row, linear_thread
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in

@@ -18,18 +18,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    block_dim,
-    float32,
-    lane_id,
-    sm75,
-    sm80,
-    sm89,
-    sm90,
-    thread_idx,
-)
+from cuda_device import CompileError, DeviceOnlyError, block_dim, float32, lane_id, sm75, sm80, sm89, sm90, thread_idx
 from cuda_device.extend import Known, constant_of, dataclass, model, specialised, type_argument
 from cuda_device.plugins.tensor_cores.single_instructions import check_integer
 

@@ -21,18 +21,7 @@ from typing import Any
 
 from numpy import uint32, uint64
 
-from cuda_device import (
-    Atomic,
-    CompileError,
-    DeviceOnlyError,
-    cluster_shared,
-    provides,
-    ptx,
-    sm80,
-    sm90,
-    struct,
-    target,
-)
+from cuda_device import Atomic, CompileError, DeviceOnlyError, cluster_shared, provides, ptx, sm80, sm90, struct, target
 from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
 from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction, needing, single
 

@@ -13,19 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    float32,
-    int32,
-    provides,
-    ptx,
-    sm75,
-    sm80,
-    sm89,
-    target,
-    uint32,
-)
+from cuda_device import CompileError, DeviceOnlyError, float32, int32, provides, ptx, sm75, sm80, sm89, target, uint32
 from cuda_device.extend import Known, constant_of, host_type, model, specialised, type_argument
 from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED
 

@@ -7,17 +7,7 @@ from collections.abc import Callable
 from operator import add
 from typing import Any
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    atomic_ref,
-    float32,
-    provides,
-    ptx,
-    sm75,
-    sm90,
-    target,
-)
+from cuda_device import CompileError, DeviceOnlyError, atomic_ref, float32, provides, ptx, sm75, sm90, target
 from cuda_device.extend import Known, layout, model, specialised
 from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED, as_tuple, vector
 

@@ -20,13 +20,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    sm100f,
-    struct,
-    uint32,
-)
+from cuda_device import CompileError, DeviceOnlyError, sm100f, struct, uint32
 from cuda_device.extend import Known, constant_of, dataclass, layout, model, ops, replace, specialised, type_argument
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES
 from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction, single

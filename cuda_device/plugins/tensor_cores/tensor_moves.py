@@ -13,13 +13,7 @@ from cuda_device import CompileError, DeviceOnlyError, ptx, sm100f, uint32
 from cuda_device.extend import Known, constant_of, host_type, model
 from cuda_device.plugins.tensor_cores.fragments import linear_thread
 from cuda_device.plugins.tensor_cores.single_instructions import single, vector
-from cuda_device.plugins.tensor_cores.tensor_memory import (
-    ON_CPU,
-    SUMS,
-    TensorTile,
-    entity,
-    tensor_tile_of,
-)
+from cuda_device.plugins.tensor_cores.tensor_memory import ON_CPU, SUMS, TensorTile, entity, tensor_tile_of
 from cuda_device.plugins.tensor_cores.warpgroup_matrices import is_in_flight, through
 
 
