@@ -144,7 +144,7 @@ class VectorValue:
         return value_of(target, np.frombuffer(bits, dtype_of_type(target))[0])
 
     def __replace__(self, /, **changes: Any) -> Any:
-        return replaced(self, "xyzw"[: len(self)], changes)
+        return replaced(self, AXES[: len(self)], changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._items
