@@ -87,7 +87,7 @@ def _device(work: Work) -> Module:
     job, typed = work.job, work["typed"]
     traced = "races" in job.target.options
     module = lower.lower_module(typed, bool(job.options.checked), job.options.debug, traced)
-    if any("aligned" in op.attributes for op in module.ops()):
+    if [op for op in module.ops() if "aligned" in op.attributes]:
         from cuda_device.ir import alignment
 
         lower.number_places(module)
