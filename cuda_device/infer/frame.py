@@ -40,7 +40,7 @@ from cuda_device.types.known import (
     of_type,
     tuple_of,
 )
-from cuda_device.types.layout import LEAVES, has_arrays, has_leaves, parts
+from cuda_device.types.layout import has_arrays, has_leaves, parts
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -127,10 +127,13 @@ def _forgets(known: Known, less: Known) -> bool:
     return any(_forgets(a, b) for a, b in zip(known.items, less.items, strict=True))
 
 
+_PLAIN = frozenset((Number, Array, Ref, Pointer))
+
+
 def is_static(known: Known) -> bool:
     """Whether a value has no run-time part: a constant, a function, None, an empty tuple."""
     kind = known.type.__class__
-    if kind in LEAVES:  # most values
+    if kind in _PLAIN:  # most values
         return known.value is not UNKNOWN
     return kind is Static or known.constant or not has_leaves(known.type)
 

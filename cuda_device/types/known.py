@@ -214,13 +214,16 @@ class Known(_Memo):
         try:
             return self._forgotten
         except AttributeError:
-            forgotten = self._with_items([item.forget() for item in self.items]) if self.items else self._coarse()
+            if self.items:
+                forgotten = self._with_items([item.forget() for item in self.items])
+            else:
+                forgotten = self._coarse() if isinstance(self.type, model.Number) else self
             return self._remember("_forgotten", forgotten)
 
     def settled(self) -> Known:
         """With coarse bounds (non-negative, fits in 32 bits), so that functions have few specialisations."""
         if not self.items:
-            return self._coarse() if self.value is UNKNOWN else self
+            return self._coarse() if isinstance(self.type, model.Number) and self.value is UNKNOWN else self
         try:
             return self._settled
         except AttributeError:
@@ -231,9 +234,9 @@ class Known(_Memo):
         return self if all(map(is_, items, self.items)) else replace(self, items=tuple(items))
 
     def _coarse(self) -> Known:
-        is_coarse = self.value is UNKNOWN and self.low is None and self.high is None
-        if is_coarse or not isinstance(self.type, model.Number):
+        if self.value is UNKNOWN and self.low is None and self.high is None:
             return self
+        assert isinstance(self.type, model.Number)
         coarse = of_type(self.type, self.nonneg, model.INT.high if is_narrow(self) else None)
         return self if coarse == self else coarse.at(self.where)
 
@@ -243,8 +246,9 @@ class Known(_Memo):
             return self._plain
         except AttributeError:
             items, known = tuple([item.plain() for item in self.items]), self.forget()
-            plain = Known(known.type, known.value, items, None, None, known.identity, known.where)
-            return self._remember("_plain", plain)
+            return self._remember(
+                "_plain", Known(known.type, known.value, items, None, None, known.identity, known.where)
+            )
 
     @property
     def shown(self) -> str:

@@ -143,14 +143,14 @@ def any_part(type: model.Type, *kinds: builtins.type) -> bool:
     return isinstance(type, kinds) or any(any_part(part, *kinds) for part in parts(type))
 
 
-LEAVES = frozenset((model.Number, model.Ref, model.Pointer, model.Array))
+_LEAVES = frozenset((model.Number, model.Ref, model.Pointer, model.Array))
 _WITHOUT_PARTS = frozenset((model.Static, model.NoneType, model.AtomicCell))
 
 
 def has_leaves(type: model.Type) -> bool:
     """Whether a type has leaves."""
     kind = type.__class__
-    return kind in LEAVES or (kind not in _WITHOUT_PARTS and any(map(has_leaves, parts(type))))
+    return kind in _LEAVES or (kind not in _WITHOUT_PARTS and any(map(has_leaves, parts(type))))
 
 
 def is_by_value(type: model.Type | None) -> TypeGuard[model.Ref]:
