@@ -57,6 +57,7 @@ from cuda_device.cpu.meetings import (
 )
 from cuda_device.cpu.records import (
     BLOCK_WORDS,
+    CLUSTER_WORDS,
     CONTROL,
     FUEL,
     INTERLEAVED,
@@ -120,6 +121,7 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
         run = int64(1) if alone else min(left, int64(launch[0].grid.x) - index.x)
         begin(block, index)
         call_row(function, block, run)
+        leave_cluster(block)
     dismiss(block)
 
 
@@ -145,6 +147,8 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
                     waiting += 1
                     block = with_threads(opened(control, static), resume, frame)
                     visits = popc(waiting) == 1
+                else:
+                    leave_cluster(block)
             elif waiting == 0:
                 break
             else:
@@ -229,7 +233,10 @@ def permuted(control: Any, position: Any, count: Any, turn: Any) -> Any:
 
 
 def opened(control: Any, static: Any) -> Any:
-    """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
+    """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory.
+
+    The blocks of a cluster have no memory before they join it.
+    """
     block = allocate(_RECORD_BYTES + _WORDS_BYTES)
     record, launch = array_at(Block, block), array_at(Control, control)
     record[0].grid, record[0].size, record[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
@@ -239,10 +246,11 @@ def opened(control: Any, static: Any) -> Any:
     record[0].control = control
     record[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
-    shared = allocate(fixed + launch[0].dynamic_bytes, SHARED_ALIGNMENT)
-    record[0].shared, record[0].shared_bytes = shared, fixed + launch[0].dynamic_bytes
+    record[0].shared, record[0].shared_bytes = int64(0), fixed + launch[0].dynamic_bytes
+    if launch[0].clusters == 0:
+        record[0].shared = allocate(record[0].shared_bytes, SHARED_ALIGNMENT)
     record[0].words = block + _RECORD_BYTES
-    record[0].dynamic = shared + fixed
+    record[0].dynamic = record[0].shared + fixed
     record[0].base = frame_address()
     record[0].watch = shadow_memory.watch_of(launch[0].log, fixed + launch[0].dynamic_bytes)
     return block
@@ -280,7 +288,7 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
 
 
 def begin(block: Any, index: Any) -> None:
-    """Sets the index of a block, and registers its shared memory with its cluster."""
+    """Sets the index of a block, which joins its cluster."""
     record = array_at(Block, block)
     record[0].index, record[0].cluster_idx = index, index
     shadow_memory.begin_moment(block)
@@ -291,10 +299,42 @@ def begin(block: Any, index: Any) -> None:
         rank = index.x % size.x + size.x * (index.y % size.y + size.y * (index.z % size.z))
         line = cluster.y + record[0].grid.y // size.y * cluster.z
         number = int64(cluster.x) + int64(record[0].grid.x // size.x) * int64(line)
-        cluster_record = clusters + 8 * number * (1 + size.x * size.y * size.z)
-        record[0].cluster_idx = cluster
-        record[0].block_rank, record[0].cluster = rank, cluster_record
-        array_at(int64, cluster_record)[1 + rank] = record[0].shared
+        record[0].cluster_idx, record[0].block_rank = cluster, rank
+        record[0].cluster = clusters + 8 * number * (CLUSTER_WORDS + size.x * size.y * size.z)
+        join_cluster(block)
+
+
+def join_cluster(block: Any) -> None:
+    """Allocates the shared memory of a whole cluster, so that its blocks find each other's before all of them have begun."""
+    record = array_at(Block, block)
+    memories = array_at(int64, record[0].cluster)
+    for rank in range(blocks_of_cluster(block)):
+        memory = atomic_ref(memories, 1 + rank)
+        if memory.load("acquire") == 0:
+            mine = allocate(record[0].shared_bytes, SHARED_ALIGNMENT)
+            if memory.cas(int64(0), mine, "acq_rel") != 0:
+                free(mine)
+    record[0].shared = memories[1 + record[0].block_rank]
+    record[0].dynamic += record[0].shared
+
+
+def leave_cluster(block: Any) -> None:
+    """Ends a block. The last block of a cluster frees the shared memory of all of them."""
+    record = array_at(Block, block)
+    if record[0].cluster != 0:
+        memories, size = array_at(int64, record[0].cluster), blocks_of_cluster(block)
+        if atomic_ref(memories, 1 + size).add(1, "acq_rel") == size - 1:
+            for rank in range(size):
+                free(memories[1 + rank])
+                memories[1 + rank] = 0
+        record[0].dynamic -= record[0].shared
+        record[0].shared = record[0].cluster = int64(0)
+
+
+def blocks_of_cluster(block: Any) -> Any:
+    """The number of blocks of a cluster."""
+    size = array_at(Block, block)[0].cluster_dim
+    return int64(size.x * size.y * size.z)
 
 
 def start(block: Any, frame: Any) -> None:
@@ -312,6 +352,7 @@ def start(block: Any, frame: Any) -> None:
 
 def dismiss(block: Any) -> None:
     """Frees the memory of a block."""
+    leave_cluster(block)
     record = array_at(Block, block)
     free(record[0].warps)
     free(record[0].threads)
@@ -489,7 +530,7 @@ def reach(block: Any, address: Any) -> Any:
     record = array_at(Block, block)
     control, cluster = record[0].control, record[0].cluster
     launch = array_at(Control, control)
-    size = int64(record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z)
+    size = blocks_of_cluster(block)
     if within(address, block, _RECORD_BYTES + _WORDS_BYTES):
         return int(Reach.BLOCK)
     if within(address, record[0].shared, record[0].shared_bytes):
@@ -497,7 +538,7 @@ def reach(block: Any, address: Any) -> Any:
     if within(address, control, Control.itemsize):
         return int(Reach.LAUNCH)
     if cluster != 0:
-        if within(address, launch[0].clusters, launch[0].blocks // size * (size + 1) * 8):
+        if within(address, launch[0].clusters, launch[0].blocks // size * (CLUSTER_WORDS + size) * 8):
             return int(Reach.LAUNCH)
         for rank in range(size):
             if within(address, array_at(int64, cluster)[1 + rank], record[0].shared_bytes):

@@ -306,11 +306,19 @@ def pipelined(mistake):
                 if mistake != "groups":
                     device.bulk_wait(1, read=True)
             device.syncthreads()
+        if t == 0 and mistake != "end":
+            device.bulk_wait(read=True)
 
     return k
 
 
-MISTAKES = {"wait": "tma_load", "fence": "fence_proxy_async", "barrier": "tma_store", "groups": "bulk_wait"}
+MISTAKES = {
+    "wait": "tma_load",
+    "fence": "fence_proxy_async",
+    "barrier": "tma_store",
+    "groups": "bulk_wait",
+    "end": "ended",
+}
 
 
 @pytest.mark.parametrize("mistake", [None, *MISTAKES])
