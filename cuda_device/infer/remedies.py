@@ -19,6 +19,7 @@ from cuda_device.infer.constants import METHODS, UNARY_METHODS
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.sealed import Sealed
 
 _SUPER = "structs have no base classes: name the method's class"
 CONSTRUCTS = {
@@ -178,6 +179,8 @@ def with_length(known: Known) -> str:
 
 def of_two_types(first: Known, second: Known, otherwise: str) -> str:
     """The remedy for a value that has different types on two paths."""
+    if NONE in (first.type, second.type) and any(isinstance(known.value, Sealed) for known in (first, second)):
+        return "begin with a tuple of zeros, or make the first result before the loop"
     if NONE in (first.type, second.type):
         return "use a value that cannot occur, such as -1 or math.inf, or a separate bool that says whether there is a value"
     if means(first, Thing.LIST) and means(second, Thing.LIST):

@@ -270,7 +270,8 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
     if array is None:
         raise CompileError(
             f"swizzled takes a contiguous array of two or three axes in shared memory, not {tile}",
-            help="write shared_array((rows, columns), T), or a part of one such as tiles[stage]",
+            help="write shared_array((rows, columns), T), or a part of one such as tiles[stage]; for a TileLayout "
+            "shared_array(layout.stages(n), T)",
         )
     (*panels, count, width), size = array.lengths, layout.size_of(array.dtype)
     if size * width != pattern or 16 % size:
