@@ -20,6 +20,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from types import CodeType
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
@@ -59,6 +60,12 @@ def decode(code: CodeType) -> tuple[Instruction, ...]:
         if isinstance(constant, int) and constant.bit_length() > _MOST_BITS:
             reason = f"a constant of {constant.bit_length()} bits"
             raise CompileError(reason, location, help="no type is wider than 64 bits")
+    # Code objects compare equal if only their file and qualified name differ.
+    return _decoded(code, code.co_filename, code.co_qualname)
+
+
+@lru_cache(maxsize=256)
+def _decoded(code: CodeType, _file: str, _name: str) -> tuple[Instruction, ...]:
     raws = _read(code)
     return _assemble(raws, _walk(code, raws))
 

@@ -100,6 +100,8 @@ FUNCTIONS = {
     "module_AddInstCombinePass": "- p",
     "module_AddSimplifyCFGPass": "- p",
     "module_AddSROAPass": "- p",
+    "module_AddInternalizePass": "- p",
+    "module_AddGlobalDCEPass": "- p",
     "RunNewModulePassManager": "- p p p",
     "DisposeNewModulePassManger": "- p",
     # Linking
@@ -187,7 +189,7 @@ def version(library: LlvmLibrary) -> tuple[int, int, int]:
 # Each module has its own context, which owns its types and constants. LLVM requires that the module is destroyed first, and
 # Python's collector destroys the members of a cycle in any order. Both are therefore integers, and one finaliser destroys them.
 
-_INTERNAL = 8  # LLVMLinkage
+_EXTERNAL, _INTERNAL = 0, 8  # LLVMLinkage
 
 
 class LlvmModule:
@@ -219,9 +221,18 @@ class LlvmModule:
 
     def hide(self, functions: Iterable[str]) -> None:
         """Makes these functions internal, where the module has them."""
+        self._set_linkage(functions, _INTERNAL)
+
+    def _set_linkage(self, functions: Iterable[str], linkage: int) -> None:
         for name in functions:
             if function := load_llvm().GetNamedFunction(self.pointer, name.encode()):
-                load_llvm().SetLinkage(function, _INTERNAL)
+                load_llvm().SetLinkage(function, linkage)
+
+    def drop_all_but(self, functions: Iterable[str]) -> None:
+        """Drops what these functions do not need. The others that stay become internal."""
+        run_passes(self, None, "InternalizePass")
+        self._set_linkage(functions, _EXTERNAL)
+        run_passes(self, None, "GlobalDCEPass")
 
     def fit(self, machine: Machine) -> None:
         """Sets the triple and the data layout of a machine."""
@@ -340,7 +351,7 @@ def optimise(module: LlvmModule, machine: Machine, level: int, **tuning: bool) -
         _run(load_llvm().buildPerModuleDefaultPipeline(builder, level), module, builder)
 
 
-def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
+def run_passes(module: LlvmModule, machine: Machine | None, *passes: str) -> None:
     """Runs passes, which have the names of LLVM's classes."""
     api = load_llvm()
     with _builder(machine, {}) as builder:
@@ -351,14 +362,14 @@ def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
 
 
 @contextlib.contextmanager
-def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
-    """LLVM's pass builder for a machine, after the limits were set."""
+def _builder(machine: Machine | None, tuning: Mapping[str, bool]) -> Iterator[int]:
+    """LLVM's pass builder for a machine, if the passes depend on one, after the limits were set."""
     _set_limits()
     api = load_llvm()
     options = api.CreatePipelineTuningOptions()
     for name, value in tuning.items():
         getattr(api, f"PTOSet{name}")(options, value)
-    builder = api.CreatePassBuilder(machine.pointer, options)
+    builder = api.CreatePassBuilder(machine and machine.pointer, options)
     try:
         yield builder
     finally:

@@ -141,7 +141,9 @@ class Execution:
             control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
         self.control = bytes(control)
         """The control record at the start of each launch."""
-        self.in_cluster, self.clusters = in_cluster, blocks // in_cluster if in_cluster > 1 else 0
+        self.records = (
+            ctypes.c_int64 * (blocks // in_cluster * (in_cluster + CLUSTER_WORDS)) if in_cluster > 1 else None
+        )
         self.brief = not may_run_long and blocks * size <= _BRIEF
         self.alone = self.brief and (blocks * size <= _SMALL or self.count == 1)
 
@@ -157,9 +159,9 @@ class Execution:
         control = _Control.from_buffer_copy(self.control)
         control.parameters, control.log = ctypes.addressof(parameters), log
         kept = [self.code, parameters, keep]
-        if self.clusters:
-            kept.append(clusters := _Clusters(self.clusters, self.in_cluster))
-            control.clusters = ctypes.addressof(clusters.records)
+        if self.records is not None:
+            kept.append(records := self.records())
+            control.clusters = ctypes.addressof(records)
         output = Output(self.prints) if self.prints else None
         if output is not None:
             kept.append(output)
@@ -177,20 +179,6 @@ class Execution:
 
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_FREE = _FUNCTION(("free", ctypes.CDLL(None)))
-
-
-class _Clusters:
-    """The records of the clusters of a launch. When it ends early, they own the shared memory of clusters that have not ended."""
-
-    def __init__(self, count: int, blocks: int) -> None:
-        self.blocks, self.free = blocks, _FREE
-        self.records = (ctypes.c_int64 * (blocks + CLUSTER_WORDS) * count)()
-
-    def __del__(self) -> None:
-        for record in self.records:
-            for memory in filter(None, record[1 : 1 + self.blocks]):
-                self.free(memory)
 
 
 def _is_interruptible(stopped: Callable[[], bool] | None) -> bool:
@@ -339,6 +327,9 @@ def _numbers(control: Any, count: int) -> list[tuple[int, int]]:
     values = (ctypes.c_int64 * (2 * count)).from_address(control.numbers)[:]
     _FREE(control.numbers)
     return list(zip(values[:count], values[count:], strict=True))
+
+
+_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", ctypes.CDLL(None)))
 
 
 def _waiting(words: Sequence[int], numbers: Sequence[tuple[int, int]]) -> list[Waiting]:

@@ -142,13 +142,13 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
                 active = True
                 begin(block, index)
                 start(block, frame)
-                if schedule(block) != Turn.OVER:
+                if schedule(block) == Turn.OVER:
+                    leave_cluster(block)
+                else:
                     aside[waiting] = block
                     waiting += 1
                     block = with_threads(opened(control, static), resume, frame)
                     visits = popc(waiting) == 1
-                else:
-                    leave_cluster(block)
             elif waiting == 0:
                 break
             else:
@@ -233,10 +233,7 @@ def permuted(control: Any, position: Any, count: Any, turn: Any) -> Any:
 
 
 def opened(control: Any, static: Any) -> Any:
-    """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory.
-
-    The blocks of a cluster have no memory before they join it.
-    """
+    """Allocates the record of one block, and shared memory with `static` bytes of static arrays, which clusters have instead."""
     block = allocate(_RECORD_BYTES + _WORDS_BYTES)
     record, launch = array_at(Block, block), array_at(Control, control)
     record[0].grid, record[0].size, record[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
@@ -305,36 +302,29 @@ def begin(block: Any, index: Any) -> None:
 
 
 def join_cluster(block: Any) -> None:
-    """Allocates the shared memory of a whole cluster, so that its blocks find each other's before all of them have begun."""
+    """Takes the shared memory of a block from its cluster. The first block allocates that of all, whose addresses any may ask."""
     record = array_at(Block, block)
-    memories = array_at(int64, record[0].cluster)
-    for rank in range(blocks_of_cluster(block)):
-        memory = atomic_ref(memories, 1 + rank)
-        if memory.load("acquire") == 0:
-            mine = allocate(record[0].shared_bytes, SHARED_ALIGNMENT)
-            if memory.cas(int64(0), mine, "acq_rel") != 0:
-                free(mine)
-    record[0].shared = memories[1 + record[0].block_rank]
-    record[0].dynamic += record[0].shared
+    words, static = array_at(int64, record[0].cluster), record[0].shared_bytes - record[0].dynamic_bytes
+    for other in range(record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z):
+        address = atomic_ref(words, CLUSTER_WORDS + other)
+        if address.load("acquire") == 0:
+            memory = allocate(record[0].shared_bytes, SHARED_ALIGNMENT)
+            if address.cas(int64(0), memory, "acq_rel") != 0:
+                free(memory)
+    record[0].shared = words[CLUSTER_WORDS + record[0].block_rank]
+    record[0].dynamic = record[0].shared + static
 
 
 def leave_cluster(block: Any) -> None:
-    """Ends a block. The last block of a cluster frees the shared memory of all of them."""
+    """Ends a block of a cluster, if it is in one. The last block frees the shared memory of all, which others may have read."""
     record = array_at(Block, block)
     if record[0].cluster != 0:
-        memories, size = array_at(int64, record[0].cluster), blocks_of_cluster(block)
-        if atomic_ref(memories, 1 + size).add(1, "acq_rel") == size - 1:
-            for rank in range(size):
-                free(memories[1 + rank])
-                memories[1 + rank] = 0
-        record[0].dynamic -= record[0].shared
-        record[0].shared = record[0].cluster = int64(0)
-
-
-def blocks_of_cluster(block: Any) -> Any:
-    """The number of blocks of a cluster."""
-    size = array_at(Block, block)[0].cluster_dim
-    return int64(size.x * size.y * size.z)
+        words = array_at(int64, record[0].cluster)
+        size = record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z
+        if atomic_ref(words, 1).add(int64(1), "acq_rel") == size - 1:
+            for other in range(size):
+                free(words[CLUSTER_WORDS + other])
+        record[0].cluster, record[0].shared = int64(0), int64(0)
 
 
 def start(block: Any, frame: Any) -> None:
@@ -352,8 +342,8 @@ def start(block: Any, frame: Any) -> None:
 
 def dismiss(block: Any) -> None:
     """Frees the memory of a block."""
-    leave_cluster(block)
     record = array_at(Block, block)
+    leave_cluster(block)
     free(record[0].warps)
     free(record[0].threads)
     free(record[0].frames)
@@ -530,7 +520,7 @@ def reach(block: Any, address: Any) -> Any:
     record = array_at(Block, block)
     control, cluster = record[0].control, record[0].cluster
     launch = array_at(Control, control)
-    size = blocks_of_cluster(block)
+    size = int64(record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z)
     if within(address, block, _RECORD_BYTES + _WORDS_BYTES):
         return int(Reach.BLOCK)
     if within(address, record[0].shared, record[0].shared_bytes):
@@ -538,10 +528,10 @@ def reach(block: Any, address: Any) -> Any:
     if within(address, control, Control.itemsize):
         return int(Reach.LAUNCH)
     if cluster != 0:
-        if within(address, launch[0].clusters, launch[0].blocks // size * (CLUSTER_WORDS + size) * 8):
+        if within(address, launch[0].clusters, launch[0].blocks // size * (size + CLUSTER_WORDS) * 8):
             return int(Reach.LAUNCH)
         for rank in range(size):
-            if within(address, array_at(int64, cluster)[1 + rank], record[0].shared_bytes):
+            if within(address, array_at(int64, cluster)[CLUSTER_WORDS + rank], record[0].shared_bytes):
                 return int(Reach.LAUNCH)
     return int(Reach.OTHERS)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING
@@ -195,6 +196,12 @@ class _MustUnroll(Exception):
     """A loop over a constant range must be unrolled, because its body needs constants."""
 
 
+@lru_cache(maxsize=256)
+def _relations(python: Function) -> tuple[SharedValues, Mapping[Value, tuple[Value, ...]], Mapping[int, int]]:
+    """What blocks of a function share, which of their values are equal, and the positions of the blocks by their `id`."""
+    return SharedValues(python), twins(python), {id(block): i for i, block in enumerate(python.blocks)}
+
+
 def _is_another(old: State, new: State) -> bool:
     """Whether the type of a state changed."""
     return (
@@ -236,11 +243,9 @@ class Body:
         checked = program.checked and source.__module__ not in NAMES
         self.pass_all = pass_all
         self.python = read(source.__code__, self.variant.reading, checked, program.debug, pass_all)
-        self.uses = SharedValues(self.python)
+        self.uses, self.twins, self.rank = _relations(self.python)
         self.shared: dict[Value, Cell] = {}
         """The values that blocks use and others define, as their users see them."""
-        self.twins = twins(self.python)
-        self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
         self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE

@@ -174,8 +174,11 @@ def bind(
     defaults: Mapping[str, object],
 ) -> list[Cell]:
     """Binds arguments to the parameters of a Python function. Returns a cell for each parameter."""
-    signature = _signature(function.__code__, tuple(defaults))
-    is_method = function.__code__.co_varnames[:1] == ("self",)
+    code = function.__code__
+    if len(positional) == code.co_argcount and not (named or code.co_kwonlyargcount or code.co_flags & _OF_REST):
+        return [*positional]  # most calls
+    signature = _signature(code, tuple(defaults))
+    is_method = code.co_varnames[:1] == ("self",)
     arguments = bind_to_signature(signature, table.shown(function), positional, named, is_method).arguments
     cells: list[Cell] = []
     # In the order of `parameter_names`, whose last ones are those of `*args` and `**kwargs`.
@@ -192,6 +195,7 @@ def bind(
 
 
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_OF_REST = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class _Optional:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -162,10 +162,18 @@ class Inference(Program):
         self.row = row_of_entity
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
-        self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}
+        self.found: dict[tuple[int, int, tuple[Known, ...], CallContext], Specialisation] = {}
         self.order: list[Specialisation] = []
         self.variants: dict[tuple[object, ...], set[tuple[Known, ...]]] = {}
         self.active: list[Specialisation] = []
+        self.constants: dict[FunctionType, dict[str, Any]] = {}
+
+    def const_parameters(self, source: FunctionType) -> dict[str, Any]:
+        """The parameters of a function that are annotated with `ConstExpr`, as `hints.const_parameters` finds them, once."""
+        constants = self.constants.get(source)
+        if constants is None:
+            constants = self.constants[source] = const_parameters(source)
+        return constants
 
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function or a CUDA C++ function."""
@@ -178,7 +186,7 @@ class Inference(Program):
             self.depend(source, "__code__", source.__code__)
         cells: Sequence[Cell] = bind(frame, source, arguments, named, defaults_of(source))
         if loops.is_generator_function(source):
-            cells = _converted(frame, source, const_parameters(source), cells)
+            cells = _converted(frame, source, self.const_parameters(source), cells)
             return loops.generator(frame, Cell(constant(source)), source, cells)
         where = (frame.where or frame.location) if source.__module__ in NAMES and reporting.reports(source) else None
         return self.enter(frame, source, cells, CallContext(where=where), {})
@@ -204,7 +212,7 @@ class Inference(Program):
         """Calls a function with bound arguments. `captured` are the values that a closed function captured."""
         if not str(source.__module__).startswith("cuda_device.library."):
             frame.sealed_values.clear()
-        types = const_parameters(source)
+        types = self.const_parameters(source)
         constants = {*types, *([POSITION] if variant.reading else [])}
         cells = cells if variant.reading else _converted(frame, source, types, cells)
         if variant.code is not None and variant.code.captured is not None:
@@ -254,19 +262,27 @@ class Inference(Program):
     def _generalise(
         self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Collection[str]
     ) -> tuple[Known, ...]:
-        """Generalises arguments: constants are forgotten in recursion, and if there are too many variants of a function."""
+        """Generalises arguments: constants are forgotten in recursion, and if there are too many variants of a function.
+
+        Arguments that are the same constant in all of these variants, such as what it captured, stay so.
+        """
         known = [k if n in constants else k.settled() for n, k in zip(names, known, strict=True)]
         loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
         if any(active.source.__code__ is source.__code__ for active in self.active):
             return loose
-        variants = self.variants.setdefault((source.__code__, id(source), loose), set())
+        variants = self.variants.setdefault((id(source.__code__), id(source), loose), set())
         if len(variants) < _CONSTANT_VARIANTS:
             variants.add(tuple(known))
-        return tuple(known) if tuple(known) in variants else loose
+        if tuple(known) in variants:
+            return tuple(known)
+        return tuple(
+            k if all(variant[i] == k for variant in variants) else general
+            for i, (k, general) in enumerate(zip(known, loose, strict=True))
+        )
 
     def specialise(self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext) -> Specialisation:
         """The specialisation of `source` for `arguments`, which may not have been inferred yet."""
-        key = (source.__code__, id(source), arguments, variant)
+        key = (id(source.__code__), id(source), arguments, variant)
         spec = self.found.get(key)
         if spec is None:
             spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments, variant)
@@ -278,7 +294,7 @@ class Inference(Program):
         families: dict[tuple[object, ...], str] = {}
         for spec in self.order:
             if spec.function is not None:
-                constants = const_parameters(spec.source)
+                constants = self.const_parameters(spec.source)
                 pairs = zip(_names(spec.source, spec.variant), spec.arguments, strict=True)
                 plain = tuple(known if name in constants else known.plain() for name, known in pairs)
                 key = id(spec.source), plain, spec.variant.reading

@@ -127,11 +127,15 @@ def _forgets(known: Known, less: Known) -> bool:
     return any(_forgets(a, b) for a, b in zip(known.items, less.items, strict=True))
 
 
+_PLAIN = frozenset((Number, Array, Ref, Pointer))
+
+
 def is_static(known: Known) -> bool:
     """Whether a value has no run-time part: a constant, a function, None, an empty tuple."""
-    if isinstance(known.type, (Number, Array, Ref, Pointer)):  # most values
+    kind = known.type.__class__
+    if kind in _PLAIN:  # most values
         return known.value is not UNKNOWN
-    return known.constant or not has_leaves(known.type)
+    return kind is Static or known.constant or not has_leaves(known.type)
 
 
 Rule = Callable[["Frame", Op, Sequence[Cell]], Sequence[Cell]]
@@ -385,7 +389,7 @@ class Frame:
         """Makes a value the contents of a mutable object, a new one by default."""
         if isinstance(cell.known.value, Unset):
             return cell
-        return Cell(replace(cell.known, identity=identity or self.new_identity()), cell.value)
+        return Cell(cell.known.named(identity or self.new_identity()), cell.value)
 
     def new_identity(self) -> Identity:
         """The identity of an object that the current operation makes."""
@@ -497,11 +501,11 @@ class Frame:
 
     def tuple(self, cells: Sequence[Cell]) -> Cell:
         """A tuple of cells."""
-        return self._make(replace(tuple_of(tuple(cell.known for cell in cells)), where=self.location), cells)
+        return self._make(tuple_of(tuple([cell.known for cell in cells]), self.location), cells)
 
     def bundle(self, meaning: object, cells: Sequence[Cell]) -> Cell:
         """A bundle: an object that exists at compile time, with cells as its run-time parts."""
-        return self._make(replace(bundle_of(meaning, tuple(cell.known for cell in cells)), where=self.location), cells)
+        return self._make(bundle_of(meaning, tuple([cell.known for cell in cells]), self.location), cells)
 
     def new_list(self, cells: Sequence[Cell]) -> Cell:
         """A new list of cells."""

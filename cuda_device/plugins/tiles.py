@@ -111,13 +111,14 @@ class TileLayout:
     @property
     def panels(self) -> int:
         """The number of panels. Raises `ValueError` if the tile does not consist of whole panels of the swizzle."""
-        if self.swizzle not in (32, 64, 128) or self.columns % self.width or self.columns <= 0:
+        width = self.width
+        if self.swizzle not in (32, 64, 128) or self.columns % width or self.columns <= 0:
             size = sizeof(self.dtype)
             raise ValueError(
                 f"a row of {self.columns} elements of {size} bytes does not consist of panels of swizzle={self.swizzle} bytes: "
                 "the swizzle is 32, 64 or 128, and a row has a multiple of so many bytes"
             )
-        return self.columns // self.width
+        return self.columns // width
 
     @property
     def box(self) -> tuple[int, int]:

@@ -205,14 +205,20 @@ class Known(_Memo):
         """The same facts with another source location."""
         return Known(self.type, self.value, self.items, self.low, self.high, self.identity, where)
 
+    def named(self, identity: Identity | None) -> Known:
+        """The same facts with another identity."""
+        return Known(self.type, self.value, self.items, self.low, self.high, identity, self.where)
+
     def forget(self) -> Known:
         """The type with the coarse bounds of `settled`, and without constants; static values are kept."""
-        if not self.items:
-            return self._coarse() if isinstance(self.type, model.Number) else self
         try:
             return self._forgotten
         except AttributeError:
-            return self._remember("_forgotten", self._with_items([item.forget() for item in self.items]))
+            if self.items:
+                forgotten = self._with_items([item.forget() for item in self.items])
+            else:
+                forgotten = self._coarse() if isinstance(self.type, model.Number) else self
+            return self._remember("_forgotten", forgotten)
 
     def settled(self) -> Known:
         """With coarse bounds (non-negative, fits in 32 bits), so that functions have few specialisations."""
@@ -228,6 +234,8 @@ class Known(_Memo):
         return self if all(map(is_, items, self.items)) else replace(self, items=tuple(items))
 
     def _coarse(self) -> Known:
+        if self.value is UNKNOWN and self.low is None and self.high is None:
+            return self
         assert isinstance(self.type, model.Number)
         coarse = of_type(self.type, self.nonneg, model.INT.high if is_narrow(self) else None)
         return self if coarse == self else coarse.at(self.where)
@@ -237,8 +245,10 @@ class Known(_Memo):
         try:
             return self._plain
         except AttributeError:
-            items = tuple([item.plain() for item in self.items])
-            return self._remember("_plain", replace(self.forget(), items=items, low=None, high=None))
+            items, known = tuple([item.plain() for item in self.items]), self.forget()
+            return self._remember(
+                "_plain", Known(known.type, known.value, items, None, None, known.identity, known.where)
+            )
 
     @property
     def shown(self) -> str:
@@ -351,7 +361,7 @@ _BUILTIN: dict[type, model.Type] = {**PYTHON, type(None): model.NONE}
 def constant(value: object, where: Location = NOWHERE) -> Known:
     """The facts about a literal or another compile-time object."""
     if type(value) is tuple:
-        return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
+        return tuple_of(tuple(constant(item, where) for item in value), where)
     return Known(_BUILTIN.get(type(value), model.STATIC), value, where=where)
 
 
@@ -367,7 +377,7 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
     if isinstance(value, (enum.IntEnum, enum.IntFlag)):
         return Known(model.INT, value, where=where)
     if type(value) is tuple:
-        return replace(tuple_of(tuple(literal(item, where) for item in value)), where=where)
+        return tuple_of(tuple(literal(item, where) for item in value), where)
     return constant(value, where)
 
 
@@ -412,14 +422,14 @@ def nameless(known: Known) -> Known:
     return renamed(known, dict.fromkeys(identities(known)))
 
 
-def tuple_of(items: tuple[Known, ...]) -> Known:
+def tuple_of(items: tuple[Known, ...], where: Location = NOWHERE) -> Known:
     """The facts about a tuple of `items`."""
-    return Known(model.Tuple(tuple(item.type for item in items)), items=items)
+    return Known(model.Tuple(tuple([item.type for item in items])), items=items, where=where)
 
 
-def bundle_of(meaning: object, items: tuple[Known, ...]) -> Known:
+def bundle_of(meaning: object, items: tuple[Known, ...], where: Location = NOWHERE) -> Known:
     """The facts about a compile-time object with `items` as its run-time parts."""
-    return Known(model.Bundle(tuple(item.type for item in items)), meaning, items)
+    return Known(model.Bundle(tuple([item.type for item in items])), meaning, items, where=where)
 
 
 def has_bounds_within(known: Known, number: model.Number) -> bool:

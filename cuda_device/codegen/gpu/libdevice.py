@@ -2,8 +2,9 @@
 
     extract({"__nv_sinf"})      the text of __nv_sinf and of the tables that it reads
 
-Linking all of its 352 functions into each kernel would take 50 ms. The text of each symbol is therefore cached on disk, and a
-process parses the library only if it needs a symbol that is not there.
+Linking all of its 352 functions into each kernel would take 50 ms, and printing them as text takes as long. The text of each
+symbol is therefore cached on disk. For symbols that are not there, a process reads the library, which takes 25 ms, and drops the
+other functions before it prints it.
 
 libdevice queries the options of its compilation with `__nvvm_reflect`. LLVM replaces `__CUDA_ARCH` by the number of the target
 machine, `__CUDA_FTZ` by the module flag "nvvm-reflect-ftz", and every other name by 0. The only other name is
@@ -32,30 +33,37 @@ _ROLLED = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.unroll.disable"}\n'
 def extract(names: Iterable[str]) -> str:
     """The LLVM IR of the functions called `names` and of all that they need. Raises `CompilerBug` for a name that is missing."""
     texts: dict[str, str] = {}
-    pending = [f"@{name}" for name in names]
+    roots = frozenset(names)
+    pending = [f"@{name}" for name in roots]
     while pending:
         symbol = pending.pop()
         if symbol not in texts and not symbol.startswith("@llvm."):  # LLVM declares its intrinsics itself
-            texts[symbol] = _symbol(symbol)
+            texts[symbol] = _symbol(symbol, roots)
             pending += _SYMBOL.findall(texts[symbol])
     return "\n".join([*(texts[symbol] for symbol in sorted(texts)), _ROLLED])
 
 
-@cache
-def _symbol(symbol: str) -> str:
-    """The text of one symbol, from the cache or the library."""
+_TEXTS: dict[str, str] = {}
+"""The texts of the symbols that this process has used."""
+
+
+def _symbol(symbol: str, roots: frozenset[str]) -> str:
+    """The text of one symbol, from the cache or the library. It is a function in `roots`, or one of them needs it."""
 
     def printed() -> bytes:
-        if symbol not in _definitions():
+        definitions = _definitions(roots)
+        if symbol not in definitions:
             raise CompilerBug(f"libdevice ({file()}) has no {symbol}")
-        return _definitions()[symbol].encode()
+        return definitions[symbol].encode()
 
-    return disk.loaded(f"libdevice {content_hash()} {symbol}", printed, bytes.decode)
+    if symbol not in _TEXTS:
+        _TEXTS[symbol] = disk.loaded(f"libdevice {content_hash()} {symbol}", printed, bytes.decode)
+    return _TEXTS[symbol]
 
 
 @cache
-def _definitions() -> dict[str, str]:
-    """The texts of all functions, global variables and structure types. Parses the library.
+def _definitions(roots: frozenset[str]) -> dict[str, str]:
+    """The texts of these functions, and of the functions, global variables and structure types that they need.
 
         define float @__nv_sinf(float %a) #0 {         ->  define linkonce_odr float @__nv_sinf(float %a) nounwind {
         %2 = call i32 @__nvvm_reflect(ptr @.str.2) #7  ->  %2 = add i32 0, 1
@@ -65,12 +73,14 @@ def _definitions() -> dict[str, str]:
     """
     from cuda_device.codegen import llvm
 
-    text = str(llvm.read_bitcode(file().read_bytes()))
+    module = llvm.read_bitcode(file().read_bytes())
+    module.drop_all_but(roots)
+    text = str(module)
     attributes = dict(_ATTRIBUTES.findall(text))
     for name in _PRECISE_SQRT.findall(text):
         text = re.sub(rf"call i32 @__nvvm_reflect\(ptr {name}\).*", "add i32 0, 1", text)
     text = re.sub(r"#\d+", lambda group: attributes[group[0]].strip(), text)
-    text = re.sub(r"(?m)^define (?:internal )?", "define linkonce_odr ", text)
+    text = re.sub(r"(?m)^define (?:internal |dso_local )*", "define linkonce_odr ", text)
     return {match[match.lastindex or 0]: _without_metadata(match[0]) for match in _DEFINITION.finditer(text)}
 
 
@@ -83,7 +93,7 @@ def _without_metadata(text: str) -> str:
 def types_of(name: str) -> tuple[str, ...] | None:
     """LLVM's types of a function's result and parameters; None if libdevice does not have it."""
     try:
-        text = _symbol(f"@{name}")
+        text = _symbol(f"@{name}", frozenset({name}))
     except CompilerBug:
         return None
     head = re.match(r"define .*?(\w+) @\w+\((.*?)\)", text)

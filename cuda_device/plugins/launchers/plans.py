@@ -99,6 +99,7 @@ _OBJECTS = {
 
 _DRIVER = {
     Word.LAUNCH_KERNEL: "cuLaunchKernel",
+    Word.LAUNCH_WITH_ATTRIBUTES: "cuLaunchKernelEx",
     Word.GET_CONTEXT: "cuCtxGetCurrent",
     Word.CAPTURE_STATE: "cuStreamIsCapturing",
     Word.CAPTURE_INFO: "cuStreamGetCaptureInfo",
@@ -274,10 +275,10 @@ def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
 
 def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
     job = variant.work.job
-    if variant.work.outline.cooperative:
-        raise UnsupportedSignature("a cooperative launch")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
+    if not {"cluster", "dependent"}.isdisjoint(parameter_names(kernel.underlying.__code__)):
+        raise UnsupportedSignature("a parameter that is named like a keyword of launch")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
     facts = None if kernel.options.interop else job.options.launch_facts
@@ -356,6 +357,7 @@ def _start_of(
         cluster_x=cluster[0],
         cluster_y=cluster[1],
         cluster_z=cluster[2],
+        cooperative=variant.work.outline.cooperative,
         name=launch_log.number_of(job.name),
         events=id(events),
     )

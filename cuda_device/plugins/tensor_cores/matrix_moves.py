@@ -30,6 +30,7 @@ from cuda_device import (
     uint32x4,
 )
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import whole_warp
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, index_in, tile_of
 
 
@@ -159,7 +160,7 @@ def _address(tile: Tile) -> Callable[..., Any]:
 
 
 def _moved(x: Any) -> Any:
-    return ptx("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", x, result=uint32, host=_transposed, volatile=False)
+    return ptx("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", x, result=uint32, host=_moved_on_cpu, volatile=False)
 
 
 # On CPU streams: each lane accesses the row that it names, and shuffles exchange the words of rows
@@ -167,9 +168,10 @@ def _moved(x: Any) -> Any:
 
 @functools.cache
 def _loader_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
-    matrices, lanes, line = tuple(range(num)), 8 * num, _line(tile)
+    matrices, lanes, line, check = tuple(range(num)), 8 * num, _line(tile), whole_warp("ldmatrix")
 
     def load(array: Any, _: Any, row: Any, column: Any) -> Any:
+        check()
         words, loaded = line(array, row, column) if lane_id < lanes else uint32x4(0, 0, 0, 0), local_array(num, uint32)
         for i in range(num):
             loaded[i] = (
@@ -222,10 +224,11 @@ def _column(words: Any, first: Any) -> Any:
 
 @functools.cache
 def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
-    index, bits = index_in(tile), tile.element.bits
+    index, bits, check = index_in(tile), tile.element.bits, whole_warp("stmatrix")
     words, shifts, unsigned = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits))), _UNSIGNED[bits]
 
     def store(array: Any, _: Any, row: Any, column: Any, *regs: Any) -> None:
+        check()
         result = uint32x4(0, 0, 0, 0)
         for i, x in enumerate(regs):
             register = _transposed(x) if trans else x
@@ -240,6 +243,14 @@ def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
                     array[index(row, column + w * (32 // bits) + i)] = unsigned(result[w] >> shift).view(array.dtype)
 
     return store
+
+
+_check_movmatrix = whole_warp("movmatrix")
+
+
+def _moved_on_cpu(x: Any) -> Any:
+    _check_movmatrix()
+    return _transposed(x)
 
 
 def _transposed(x: Any) -> Any:

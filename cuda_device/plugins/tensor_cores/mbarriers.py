@@ -353,9 +353,9 @@ def complete_bytes(bar: Any, nbytes: Any) -> None:
 
 
 def _arrivals(count: Any) -> Any:
-    if count > _MOST_COUNT:
+    if count < 1 or count > _MOST_COUNT:
         raise ValueError(
-            f"a barrier on a CPU stream counts up to 32767 arrivals, not {count}", "arrive with a smaller count"
+            f"from 1 to 32767 arrivals at a barrier on a CPU stream are counted, not {count}", "give it another count"
         )
     return uint64(count)
 

@@ -38,6 +38,7 @@ _HELP = (
     "a tile is shared_array((rows, columns), T), a part of one such as tiles[stage], or swizzled(…) of these; "
     "for a TileLayout write layout.tile(array, stage)"
 )
+_HELP_FOR_SLICES = "a slice has no constant shape: write rows(tile, start, count), or one axis more and tiles[stage]"
 
 
 def swizzled(tile: Any, bytes: int) -> Any:
@@ -105,7 +106,10 @@ def tile_of(known: Known, entity: str) -> Tile:
         return host.tile  # type: ignore[no-any-return]
     array = _shared_array(known, 2)
     if array is None:
-        raise CompileError(f"{entity} takes a tile, a two-dimensional array in shared memory, not {known}", help=_HELP)
+        raise CompileError(
+            f"{entity} takes a tile, a two-dimensional array in shared memory, not {known}",
+            help=_HELP_FOR_SLICES if _is_open(known) else _HELP,
+        )
     return Tile(array.dtype, (array.lengths[0], array.lengths[1]))
 
 
@@ -122,6 +126,12 @@ def _shared_array(known: Known, *ndims: int) -> model.Array | None:
     if not isinstance(type, model.Array) or type.space is not model.Space.SHARED or not type.lengths:
         return None
     return type if type.layout is model.Layout.C and type.ndim in ndims else None
+
+
+def _is_open(known: Known) -> bool:
+    """Whether a value is an array in shared memory whose shape is not constant, such as a slice."""
+    type = known.type
+    return isinstance(type, model.Array) and type.space is model.Space.SHARED and not type.lengths
 
 
 def array_of(tile: Any) -> Any:
@@ -270,7 +280,9 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
     if array is None:
         raise CompileError(
             f"swizzled takes a contiguous array of two or three axes in shared memory, not {tile}",
-            help="write shared_array((rows, columns), T), or a part of one such as tiles[stage]; for a TileLayout "
+            help=_HELP_FOR_SLICES
+            if _is_open(tile)
+            else "write shared_array((rows, columns), T), or a part of one such as tiles[stage]; for a TileLayout "
             "shared_array(layout.stages(n), T)",
         )
     (*panels, count, width), size = array.lengths, layout.size_of(array.dtype)

@@ -85,8 +85,8 @@ class TensorMap(ByValue):
             steps, missing = [stride // view.itemsize for stride in view.strides], MOST_AXES - view.ndim
             axes = *view.shape, *(1,) * missing, *steps, *(0,) * missing
             return struct.pack(f"=Q{2 * MOST_AXES}q", view.data, *axes).ljust(_SIZE, b"\0")
-        with driver.using(driver.context_of(view.ordinal)):
-            return _encoded(view.data, view.shape, _steps(view.shape, view.strides), self)
+        steps = _steps(view.shape, view.strides)
+        return _encoded(view.ordinal, view.data, view.shape, steps, self.dtype, self.box, self.swizzle, self.fill)
 
     def __reduce__(self) -> Any:
         dtype = TF32 if self.dtype == TF32 else None
@@ -203,10 +203,10 @@ def _check_array(data: int, shape: Sequence[int], strides: Sequence[int], itemsi
             raise _refusal(reason, "pad the rows of the array, or copy it (.copy())")
 
 
-def _steps(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+def _steps(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The strides of all axes but the last one; that of an axis of length 1, which does not matter, is one unit."""
     pairs = zip(shape[:-1], strides[:-1], strict=True)
-    return [stride if length != 1 else _UNIT for length, stride in pairs]
+    return tuple([stride if length != 1 else _UNIT for length, stride in pairs])
 
 
 def _check_box(boxes: Boxes) -> None:
@@ -238,16 +238,27 @@ _ENCODE = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-def _encoded(data: int, shape: Sequence[int], steps: Sequence[int], map: TensorMap) -> bytes:
-    """The driver's description of an array, whose context is current. Its axes are in the opposite order."""
+@functools.lru_cache(maxsize=1024)
+def _encoded(
+    ordinal: int,
+    data: int,
+    shape: tuple[int, ...],
+    steps: tuple[int, ...],
+    dtype: Any,
+    box: tuple[int, ...],
+    swizzle: int,
+    fill: str,
+) -> bytes:
+    """The driver's description of an array, which depends on nothing else. Its axes are in the opposite order."""
     rank, memory = len(shape), ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
     start = -ctypes.addressof(memory) % _ALIGNMENT
     longs, words = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
-    tables = longs(*shape[::-1]), longs(*steps[::-1]), words(*map.box[::-1]), words(*(1,) * rank)
+    tables = longs(*shape[::-1]), longs(*steps[::-1]), words(*box[::-1]), words(*(1,) * rank)
     addresses = [ctypes.addressof(table) for table in tables]
-    patterns = 0, SWIZZLES[map.swizzle], _L2_256_BYTES, _FILLS[map.fill]
-    status = _ENCODE(driver.entry_point("cuTensorMapEncodeTiled"))(
-        ctypes.addressof(memory) + start, _NUMBERS[map.dtype], rank, data, *addresses, *patterns
-    )
-    driver.check((status,), f"describing an array of the shape {tuple(shape)} by a tensor map")
+    patterns = 0, SWIZZLES[swizzle], _L2_256_BYTES, _FILLS[fill]
+    with driver.using(driver.context_of(ordinal)):
+        status = _ENCODE(driver.entry_point("cuTensorMapEncodeTiled"))(
+            ctypes.addressof(memory) + start, _NUMBERS[dtype], rank, data, *addresses, *patterns
+        )
+    driver.check((status,), f"describing an array of the shape {shape} by a tensor map")
     return memory.raw[start : start + _SIZE]

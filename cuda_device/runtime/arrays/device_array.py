@@ -666,6 +666,7 @@ def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
 
 
 _PADS = ("left", "right")
+_ORDERS = tuple(Layout)
 _ARRAY = "pass an object with __dlpack__ or __cuda_array_interface__, or a NumPy array; device.array(…) copies lists"
 
 
@@ -697,7 +698,7 @@ def as_array(
     """
     if pad not in _PADS:
         raise ValueError(f"pad={pad!r}: write one of {', '.join(map(repr, _PADS))}")
-    if order not in tuple(Layout):
+    if order not in _ORDERS:
         raise ValueError(f"order={order!r}: write one of {', '.join(repr(layout.value) for layout in Layout)}")
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
@@ -707,7 +708,8 @@ def as_array(
         raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
     if dtype is not None and view.element != (element := pointee_of(element_of(dtype))):
         raise CallError(f"{_text(view, name)} is not one of {element}", "convert it, as with x.astype(…)")
-    _check_order(view, order, name)
+    if order != Layout.STRIDED:
+        _check_order(view, order, name)
     padded = _padded(view, view.ndim if ndim is None else operator.index(ndim), pad, name)
     if readonly:
         padded = replace(padded, readonly=True)
@@ -744,7 +746,7 @@ def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
 def _check_order(view: ArrayView, order: str, name: str) -> None:
     step = -1 if order == Layout.F else 1
     layout = layout_of(view.shape[::step], view.strides[::step], view.itemsize)
-    if order != Layout.STRIDED and layout is not Layout.C:
+    if layout is not Layout.C:
         raise LaunchError(
             f"{_text(view, name)} has strides {view.strides}, which are not those of a contiguous array of order {order!r}",
             'copy it, as with x.copy() or x.contiguous(), or allow order="strided"',

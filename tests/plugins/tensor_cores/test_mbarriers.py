@@ -277,6 +277,10 @@ FAILS = {
     "has not been initialised": lambda bar, n: (bar.init(1), bar.invalidate(), bar.arrive()),
     "the parity of a phase is 0 or 1, not 7": lambda bar, n: (bar.init(1), bar.wait(n)),
     "counts from 1 to 32767 arrivals, not 7000000": lambda bar, n: bar.init(1_000_000 * n),
+    "from 1 to 32767 arrivals at a barrier on a CPU stream are counted, not 0": lambda bar, n: (
+        bar.init(8),
+        bar.arrive(n - 7),
+    ),
     "9 arrivals in a phase of a barrier whose count is 8": lambda bar, n: (bar.init(8), bar.arrive(2), bar.arrive(n)),
     "expects less than 256 KiB in a phase, not 458752": lambda bar, n: (bar.init(8), bar.expect_tx(n << 16)),
     "counts less than 256 KiB": lambda bar, n: (bar.init(8), bar.expect_tx(n << 15), bar.expect_tx(n << 14)),

@@ -182,6 +182,7 @@ def test_the_instructions(case, expected):
             "pack has no elements of float32",
             "dtype is one of float16, bfloat16",
         ),
+        (lambda x: device.pack(x, x), "pack needs the type of the elements", "write pack(x, y, dtype=float16)"),
         (lambda x: device.pack(x, x, dtype=7), "dtype: 7 is not a type", "name a type"),
         (
             lambda x: device.pack((x, x), x, float16),

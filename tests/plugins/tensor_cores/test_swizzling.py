@@ -165,3 +165,10 @@ def test_what_is_refused_says_what_to_write(make, message):
     with pytest.raises(device.CompileError) as raised:
         device.compile(using(make), device.ArrayType(float32, 2), output="ptx", target="sm_90")
     assert str(raised.value).startswith(message) and "help:" in str(raised.value) and "    (lambda" in str(raised.value)
+
+
+@pytest.mark.parametrize("take", [lambda t: swizzled(t, 128), lambda t: rows(t, 0, 8)])
+def test_slices_have_no_constant_shape(take):
+    with pytest.raises(device.CompileError) as raised:
+        device.compile(using(lambda t, _: take(t[:32]).shape[0]), device.ArrayType(float32, 2), output="ptx")
+    assert raised.value.help.startswith("a slice has no constant shape: write rows(tile, start, count)")

@@ -268,6 +268,8 @@ REFUSED = {
     "wgmma_wait(2, acc, wgmma(None, x, y))": "this is the accumulator of one of the last 2 products",
     "acc[0]": "an accumulator in flight cannot be indexed",
     "acc + acc": "an accumulator in flight + an accumulator in flight is not defined",
+    "acc == x": "an accumulator in flight == struct<swizzled128",
+    "(0.0,) * 32 != acc": "!= an accumulator in flight is not defined",
     "sum(acc)": "cannot iterate over an accumulator in flight",
     "float32(acc)": "float32 takes a number, not an accumulator in flight",
     "[*acc]": "cannot iterate over an accumulator in flight",
