@@ -23,8 +23,10 @@ from cuda_device.infer import builtin_calls, constants, remedies
 from cuda_device.infer.kinds import arrays, dicts, scalars, tuples
 from cuda_device.library import numbers, standard, table
 
-WRITTEN = ("library.", "plugins.groups.group_barriers", "plugins.random")
-"""The homes of public names that are written in the language."""
+WRITTEN = ("library.", "plugins.groups.group_barriers", "plugins.random", "plugins.tensor_cores.")
+"""The homes of public names that are written in the language, or specialised by plugins."""
+ON_THE_HOST = ("TensorMap", "TensorMapType")
+"""Names with such a home that only the host can use."""
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 BEGINNING = """# The Python of device code
 
@@ -98,6 +100,8 @@ def is_in_device_code(name: str, everything: Iterable[object]) -> bool:
     value = getattr(device, name)
     described = isinstance(value, (device.SMSelector, device.TargetDescription))
     written = device._HOMES[name][0].startswith(WRITTEN) or value is device.replace
+    if name in ON_THE_HOST:
+        return False
     return described or written or any(value is entity for entity in everything)
 
 
@@ -117,7 +121,7 @@ def test_the_page_is_what_the_tables_say(update_golden: bool) -> None:
 @pytest.mark.parametrize(
     "name",
     """math.frexp np.clip shared_array bit_count cluster_sync grid_sync group_barrier signal wait_until philox philox4x32
-    philox4x64 replace is_host is_device any_target no_target smXX float32xN""".split(),
+    philox4x64 replace MBarrier tma_load wgmma is_host is_device any_target no_target smXX float32xN""".split(),
 )
 def test_the_page_names(name: str) -> None:
     assert f"`{name}`" in DOCUMENT.read_text(encoding="utf-8")
