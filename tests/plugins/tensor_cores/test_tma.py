@@ -464,6 +464,16 @@ def test_wrong_arguments(message, use):
     assert raised.value.location.file == __file__ and raised.value.help
 
 
+def test_members_of_maps():
+    @device.kernel
+    def k(map, out):
+        out[0] = map.shape[0]
+
+    with pytest.raises(CompileError, match="TensorMap_float32_8x16 has no member 'shape'") as raised:
+        device.compile(k, types(float32, (8, 16)), device.ArrayType(float32, 1), target="sm_90")
+    assert raised.value.help == "its members are boxes, box, nbytes, dtype, swizzle, fill"
+
+
 def test_the_pattern_of_the_map_is_that_of_the_tile():
     @device.kernel
     def k(map):

@@ -305,7 +305,20 @@ def test_what_is_refused_says_what_to_do(expression):
     error = raised.value
     assert REFUSED[expression] in error.reason and error.help and error.location.line == 6
     if "in flight" in error.reason:
-        assert error.help == "wait for it first: acc = wgmma_wait(0, acc)"
+        assert error.help == "wait for it first: acc = wgmma_wait(0, acc), or tiles.wait"
+
+
+def test_an_accumulator_that_begins_as_none():
+    @device.kernel(max_threads=128)
+    def k(out, n: int32):
+        x, acc = swizzled(shared_array((64, 64), bfloat16), 128), None
+        for _ in range(n):
+            acc = wgmma(acc, x, x)
+        out[0] = wgmma_wait(0, acc)[0]
+
+    with pytest.raises(CompileError, match="'acc' is None on one path here and an accumulator in flight") as raised:
+        device.compile(k, device.ArrayType(float32, 1), int32, target="sm_90a")
+    assert raised.value.help == "begin with a tuple of zeros, or make the first result before the loop"
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100a"])
