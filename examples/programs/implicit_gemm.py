@@ -1,6 +1,6 @@
 """A layer of a convolutional network as a product of matrices that nobody stores: 3 x 3 weights, images in NHWC, padding 1.
 
-A block computes 8 x 16 pixels of an image for 64 output channels: a product whose depth is 9 times the number of input channels.
+A block computes 8 x 16 pixels of an image for 128 output channels: a product whose depth is 9 times the number of input channels.
 For each of the nine positions in a window, a copy brings the pixels of the block, moved by up to one pixel, as the rows of A. The
 image has four axes, and so has its map: boxes may begin at -1 and end outside, where they are zero, so the border needs no code.
 """
@@ -11,7 +11,8 @@ import cuda_device as device
 from cuda_device import MBarrier, TensorMap, bfloat16, int32, shared_array, swizzled, tiles
 
 CAPABILITY = (9, 0)
-HEIGHT, WIDTH, CHANNELS, DEPTH, STAGES = 8, 16, 64, 64, 4
+HEIGHT, WIDTH, CHANNELS, DEPTH, STAGES = 8, 16, 128, 64, 4
+PANEL = 64  # channels of a row of 128 bytes, and of a box of the result
 TOLERANCE = {"rtol": 2**-7, "atol": 2**-5}
 
 
@@ -19,7 +20,7 @@ TOLERANCE = {"rtol": 2**-7, "atol": 2**-5}
 def convolve(image, weights, result, inputs: int32, outputs: int32):
     """All arguments are maps: of (n, h, w, inputs), (3, 3, outputs, inputs) and (n, h, w, outputs)."""
     a, b = shared_array((STAGES, HEIGHT * WIDTH, DEPTH), bfloat16), shared_array((STAGES, CHANNELS, DEPTH), bfloat16)
-    c, bars = shared_array((2, 64, CHANNELS), bfloat16), shared_array((2, STAGES), MBarrier)
+    c, bars = shared_array((2, CHANNELS // PANEL, 64, PANEL), bfloat16), shared_array((2, STAGES), MBarrier)
     ring = tiles.Ring(bars[0], bars[1])
     thread, group = int32(device.thread_idx.x), tiles.warpgroup()
     row, column = HEIGHT * int32(device.block_idx.y), WIDTH * int32(device.block_idx.x)
@@ -54,12 +55,13 @@ def convolve(image, weights, result, inputs: int32, outputs: int32):
             if leads:
                 ring.release(before)
             before = stage
-        part = swizzled(c[half], 128)
-        tiles.store(tiles.wait(0, acc), part)
+        tiles.store(tiles.wait(0, acc), swizzled(c[half], 128))
         device.fence_proxy_async()
         device.barrier_sync(group, 128)
         if leads:
-            device.tma_store(result, (n, row + half * (HEIGHT // 2), column, channel), part)
+            for i in range(CHANNELS // PANEL):
+                corner = n, row + half * (HEIGHT // 2), column, channel + i * PANEL
+                device.tma_store(result, corner, swizzled(c[half, i], 128))
             device.bulk_commit()
             device.bulk_wait()
 
@@ -69,7 +71,7 @@ def run(stream, image, weights):
     (n, height, width, inputs), outputs = image.shape, weights.shape[2]
     image, weights = device.array(image, stream=stream), device.array(weights, stream=stream)
     result = device.empty((n, height, width, outputs), image.dtype, stream=stream)
-    boxes = (1, HEIGHT, WIDTH, DEPTH), (1, 1, CHANNELS, DEPTH), (1, HEIGHT // 2, WIDTH, CHANNELS)
+    boxes = (1, HEIGHT, WIDTH, DEPTH), (1, 1, CHANNELS, DEPTH), (1, HEIGHT // 2, WIDTH, PANEL)
     maps = [TensorMap.of(x, box, swizzle=128) for x, box in zip((image, weights, result), boxes, strict=True)]
     grid = -(-width // WIDTH), -(-height // HEIGHT), n * -(-outputs // CHANNELS)
     device.launch(convolve, *maps, inputs, outputs, grid=grid, block=384, stream=stream)
@@ -85,7 +87,7 @@ def expect(image, weights):
 
 
 def cases(random):
-    """One block; edges of images and channels; a ring that goes round."""
-    for shape, outputs in (((1, 8, 16, 64), 64), ((2, 11, 9, 24), 72), ((1, 5, 5, 136), 8)):
+    """Two images of a block each; edges of images and channels; two parts of the depth."""
+    for shape, outputs in (((2, 8, 16, 8), 128), ((1, 5, 17, 24), 136), ((1, 5, 5, 72), 8)):
         weights = random.standard_normal((3, 3, outputs, shape[3])) / 32
         yield tuple(x.astype(device.numpy_dtype(bfloat16)) for x in (random.standard_normal(shape), weights))
