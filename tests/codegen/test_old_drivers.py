@@ -248,7 +248,7 @@ SINCE = {
 }
 """The first architectures of programs. Assemblers advise to assemble copies to several blocks for sm_90a, which is not tested."""
 PAIRS = [
-    pytest.param(release, architecture, marks=long(n + m, 3))
+    pytest.param(release, architecture, marks=long(n + m, len(ARCHITECTURES)))
     for n, release in enumerate(RELEASES)
     for m, architecture in enumerate(ARCHITECTURES)
 ]

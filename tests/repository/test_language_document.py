@@ -23,10 +23,8 @@ from cuda_device.infer import builtin_calls, constants, remedies
 from cuda_device.infer.kinds import arrays, dicts, scalars, tuples
 from cuda_device.library import numbers, standard, table
 
-WRITTEN = ("library.", "plugins.groups.group_barriers", "plugins.random", "plugins.tensor_cores.")
-"""The homes of public names that are written in the language, or specialised by plugins."""
-ON_THE_HOST = ("TensorMap", "TensorMapType")
-"""Names with such a home that only the host can use."""
+WRITTEN = ("library.", "plugins.groups.group_barriers", "plugins.random")
+"""The homes of public names that are written in the language."""
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 BEGINNING = """# The Python of device code
 
@@ -42,7 +40,8 @@ types, evaluates constant expressions, and removes branches that a constant cond
 
 **Lists and dicts** exist at compile time. At every point of the program the compiler knows the length of a list and the keys
 of a dict; the items may be run-time values. You can append to lists and assign to the items of both, also through another name.
-A run-time index can read or set an item of a list if the list has at most 64 items, all of the same type.
+A run-time index can read or set an item of a list if the list has at most 64 items, all of the same type. A loop over a constant
+range in which a list or tuple grows is unrolled.
 
 **Ranges** support loops, `in`, `len` and `reversed`. You cannot index, slice or compare them, but a range of the host, such as a
 global `STEPS = range(0, 8, 2)`, takes constant indices and slices. A slice must be written inside the index, as in `x[a:b]`.
@@ -70,7 +69,9 @@ def of_module(module: object, prefix: str, entities: Iterable[object]) -> str:
 
 
 def entities() -> list[object]:
-    """Everything that device code can call by name."""
+    """Everything that device code can call by name, also of plugins, which add their rows when a name of theirs is used."""
+    for name in device.__all__:
+        getattr(device, name)
     return [*(row.entity for row in table.all_rows()), *builtin_calls.BUILTINS]
 
 
@@ -100,8 +101,6 @@ def is_in_device_code(name: str, everything: Iterable[object]) -> bool:
     value = getattr(device, name)
     described = isinstance(value, (device.SMSelector, device.TargetDescription))
     written = device._HOMES[name][0].startswith(WRITTEN) or value is device.replace
-    if name in ON_THE_HOST:
-        return False
     return described or written or any(value is entity for entity in everything)
 
 
@@ -121,7 +120,7 @@ def test_the_page_is_what_the_tables_say(update_golden: bool) -> None:
 @pytest.mark.parametrize(
     "name",
     """math.frexp np.clip shared_array bit_count cluster_sync grid_sync group_barrier signal wait_until philox philox4x32
-    philox4x64 replace MBarrier tma_load wgmma is_host is_device any_target no_target smXX float32xN""".split(),
+    philox4x64 replace is_host is_device any_target no_target smXX float32xN""".split(),
 )
 def test_the_page_names(name: str) -> None:
     assert f"`{name}`" in DOCUMENT.read_text(encoding="utf-8")
