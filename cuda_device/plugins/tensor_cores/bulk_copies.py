@@ -73,8 +73,8 @@ def bulk_commit() -> None:
 def bulk_wait(pending: int = 0, read: bool = False) -> None:
     """Waits until at most the last `pending` groups of this thread are in flight.
 
-    With `read`, it only waits until they have read shared memory, which may then be written again. Both are constants. Device
-    only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
+    With `read`, it only waits until they have read shared memory, which may then be written again; a block does not end before.
+    Both are constants. Device only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
     """
     raise DeviceOnlyError.of("bulk_wait")
 
