@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernels import address_of, check, hold
+from kernels import HELD, address_of, check, hold
 from nvrtc import compile_cubin
 
 import cuda_device as device
@@ -40,7 +40,7 @@ def seconds(launches: dict[str, Launch], stream: Any) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in launches}
     for round in range(ROUNDS + 1):
         for name, launch in launches.items():
-            device.launch(hold, 200, grid=1, block=1, stream=stream)
+            device.launch(hold, HELD, grid=1, block=1, stream=stream)
             check(api.cuEventRecord(begin, handle))
             launch()
             check(api.cuEventRecord(end, handle))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import nvrtc
 from interop import COUNT, calls, measured
-from kernels import hold
+from kernels import HELD, hold
 
 import cuda_device as device
 from cuda_device.runtime.gpu import driver
@@ -179,7 +179,7 @@ def algorithms(target: str) -> None:
             begin, end = (driver.create_event(timing=True) for _ in range(2))
             for _ in range(REPEATS):
                 for language, op in ops.items():
-                    device.launch(hold, 200, grid=1, block=1, stream=stream)
+                    device.launch(hold, HELD, grid=1, block=1, stream=stream)
                     driver.record_event(begin, stream.handle)
                     for _ in range(QUEUED):
                         run(op)

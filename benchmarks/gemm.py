@@ -29,9 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 import products
 from tuned_products import multiply
 
-ROUNDS, SECONDS, CHECKED_ROWS = 7, 0.02, 256
-RATE = 7e14
-"""The operations in a second by which the launches in a graph are counted: about `SECONDS` of them."""
+ROUNDS, SECONDS, CHECKED_ROWS = 7, 0.01, 256
+"""The rounds of the graphs, and the seconds that a graph takes, about."""
 SHAPES = (4096, 4096, 4096), (8192, 8192, 8192), (4000, 4112, 4032), (8000, 8208, 8064)
 """Those of multiples of the tiles, and those of others."""
 Call = Callable[[], Any]
@@ -88,7 +87,7 @@ def systems(torch: Any, row: Row, a: Any, b: Any, stream: Any) -> Iterator[tuple
     blocks = driver.properties(driver.current_ordinal()).multiprocessors
     how = {"dtype": row.dtype, "result": row.result, "transposed": row.transposed, "blocks": blocks}
     config = multiply.best(a, b, ours, stream, **how)
-    words = f"{config['bn']} columns, {config['stages']} stages, clusters of {config['cluster']}"
+    words = f"tiles of {config['bm']} x {config['bn']}, {config['stages']} stages"
     yield f"cuda_device, {words}", ours, lambda: multiply(a, b, ours, stream, **how)
     right = b.t() if row.transposed else b
     c = empty()
@@ -117,10 +116,18 @@ def error_of(torch: Any, row: Row, a: Any, b: Any, c: Any) -> float:
     return float((c[some].double() - exact).norm() / exact.norm())
 
 
+def seconds_of(torch: Any, work: Call, stream: Any) -> float:
+    """The time between two events around some work."""
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record(stream)
+    work()
+    after.record(stream)
+    after.synchronize()
+    return float(before.elapsed_time(after)) * 1e-3
+
+
 def graph_of(torch: Any, call: Call, stream: Any, count: int) -> Any:
     """A CUDA graph of so many calls."""
-    call()  # compiles, and allocates
-    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(count):
@@ -133,14 +140,8 @@ def measured(torch: Any, graphs: dict[str, Any], stream: Any, count: int) -> dic
     seconds: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             graph.replay()  # the clock rate settles
-            before.record(stream)
-            graph.replay()
-            after.record(stream)
-            after.synchronize()
-            seconds[name].append(before.elapsed_time(after) * 1e-3 / count)
-            time.sleep(0.05)
+            seconds[name].append(seconds_of(torch, graph.replay, stream) / count)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
@@ -149,12 +150,12 @@ def compare(torch: Any, row: Row, shape: tuple[int, int, int]) -> list[dict[str,
     m, n, k = shape
     stream = torch.cuda.Stream()
     torch.backends.cuda.matmul.allow_tf32 = True
-    count = max(5, min(1000, int(SECONDS * RATE / (2 * m * n * k))))
-    graphs, errors = {}, {}
-    kept = []
+    graphs, errors, kept, count = {}, {}, [], 0
     with torch.cuda.stream(stream):
         a, b = operands(torch, row, m, n, k)
         for name, c, call in systems(torch, row, a, b, stream):
+            call()  # compiles, and allocates
+            count = count or max(2, min(200, int(SECONDS / seconds_of(torch, call, stream))))
             graphs[name] = graph_of(torch, call, stream, count)
             c.fill_(float("nan") if c.is_floating_point() else 0x55555555)  # what no launch writes shows
             graphs[name].replay()

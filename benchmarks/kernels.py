@@ -51,6 +51,8 @@ COPIED = 1 << 30
 """Bytes of the copy whose bandwidth is the measure of others."""
 OPTIONS: dict[str, dict[str, Any]] = {"": {}, FAST: {"fastmath": True}}
 FLAGS = {"": (), FAST: ("-use_fast_math", "-ftz=true", "-prec-div=false", "-prec-sqrt=false")}
+HELD = 200_000
+"""The nanoseconds for which a stream is kept busy while launches are queued."""
 LOOSE = 2e-3
 """How far results with fast mathematics may be off."""
 SYSTEMS: dict[str, tuple[dict[str, Any], Callable[[Any, Any, Any], Callable[[int], None]]]] = {
@@ -61,11 +63,11 @@ SYSTEMS: dict[str, tuple[dict[str, Any], Callable[[Any, Any, Any], Callable[[int
 
 
 @device.kernel
-def hold(rounds):
+def hold(nanoseconds):
     """Keeps the stream busy while the host queues what is to be timed."""
-    for _ in range(rounds):
-        for _ in range(100):
-            device.threadfence()
+    start = device.globaltimer()
+    while device.globaltimer() - start < device.uint64(nanoseconds):
+        device.nanosleep(100)
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ def time_of(launch: Callable[[int], object], stream: Any) -> float:
     times: list[float] = []
     launches = 1
     for round in range(ROUNDS + 1):
-        device.launch(hold, 200, grid=1, block=1, stream=stream)
+        device.launch(hold, HELD, grid=1, block=1, stream=stream)
         check(driver.cuEventRecord(begin, handle))
         for n in range(launches):
             launch(round * LAUNCHES + n)

@@ -9,7 +9,8 @@ Python calls as it calls `launch`, and that only calls the driver: no launch fro
 out. The last rows are what the driver's answers take that a launch of ours may need: the current context where the stream is the
 default one, else whether the stream is being captured, and its context where it is not one of ours. "Another stream" is one of
 cuda.core, on which the arrays are not made: such a launch is put in order with the stream that they are made on, before and
-after. "New object" wraps that stream anew for each launch. On the CPU stream a launch includes running it, here over 32 numbers.
+after. "New object" wraps that stream anew for each launch. Launches in a cluster are compared with a loop of `cuLaunchKernelEx`.
+On the CPU stream a launch includes running it, here over 32 numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import importlib.metadata
 import json
 import platform
 import statistics
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +41,8 @@ from cuda_device.runtime.gpu.streams import GpuStream
 LAUNCHES = 400
 ROUNDS = 31
 WARM = 64
+CLUSTER = 2
+"""The blocks of a cluster, and of a launch in clusters."""
 
 Launch = Callable[[], object]
 
@@ -100,12 +104,12 @@ def measure(rows: list[Row], wait: Callable[[], object]) -> dict[str, float]:
 
 
 _LOOP = """
-define void @loop(i64 %count, ptr %launch, i64 %kernel, i64 %stream, ptr %ready) {
+define void @loop(i64 %count, ptr %launch, i64 %kernel, i64 %stream, ptr %ready, ptr %config) {
 entry:
   br label %turn
 turn:
   %i = phi i64 [0, %entry], [%next, %turn]
-  %status = call i32 %launch(i64 %kernel, i32 1, i32 1, i32 1, i32 32, i32 1, i32 1, i32 0, i64 %stream, ptr %ready, ptr null)
+  %status = call i32 %launch(CALL)
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %count
   br i1 %more, label %turn, label %end
@@ -126,16 +130,30 @@ def handle_of(kernel: device.Kernel, stream: Any) -> int:
     return int(next(iter(kernel.variants.values())).loaded[stream.context].handle)
 
 
-def bare(kernel: device.Kernel, stream: Any, arguments: int) -> Callable[[int], object]:
-    """A loop in machine code of `cuLaunchKernel` with ready parameters, for a kernel that was launched before."""
-    code = compile_native(_LOOP, exports=("loop",), alone=True)
-    loop = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 4)(code.address("loop"))
+_PLAIN = "i64 %kernel, i32 1, i32 1, i32 1, i32 32, i32 1, i32 1, i32 0, i64 %stream, ptr %ready, ptr null"
+_WITH_ATTRIBUTES = "ptr %config, i64 %kernel, ptr %ready, ptr null"
+
+
+def bare(kernel: device.Kernel, stream: Any, arguments: int, cluster: int = 0) -> Callable[[int], object]:
+    """A loop in machine code of `cuLaunchKernel` with ready parameters, for a kernel that was launched before.
+
+    In clusters, of as many blocks as the grid, it is one of `cuLaunchKernelEx`.
+    """
+    code = compile_native(_LOOP.replace("CALL", _WITH_ATTRIBUTES if cluster else _PLAIN), exports=("loop",), alone=True)
+    loop = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 5)(code.address("loop"))
     addresses, values = ready(arguments)
-    handle, launch = handle_of(kernel, stream), driver.entry_point("cuLaunchKernel")
+    handle, launch = handle_of(kernel, stream), driver.entry_point("cuLaunchKernelEx" if cluster else "cuLaunchKernel")
+    attribute = ctypes.create_string_buffer(
+        struct.pack("=I4x3I52x", 4, cluster, 1, 1)
+    )  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    sizes = cluster, 1, 1, 32, 1, 1, 0
+    config = ctypes.create_string_buffer(
+        struct.pack("=7I4xQQI4x", *sizes, stream.handle, ctypes.addressof(attribute), 1)
+    )
 
     def run(count: int) -> None:
-        assert code, values
-        loop(count, launch, handle, stream.handle, addresses)
+        assert code, (values, attribute)
+        loop(count, launch, handle, stream.handle, addresses, config)
 
     return run
 
@@ -236,6 +254,18 @@ def with_maps(stream: Any) -> list[Row]:
         device.launch(tiled, x, y, z, 64, 64, 64, grid=1, block=32, stream=stream)
 
     prepared = device.prepare(tiled, x, y, z, 64, 64, 64, grid=1, block=32, stream=stream)
+    return [Row(name, repeated(launch)), Row(f"{name}, prepared", repeated(prepared))]
+
+
+def in_clusters(stream: Any, arrays: list[Any]) -> list[Row]:
+    """Launches of ours in a cluster."""
+    x, y, z, *_ = arrays
+
+    def launch() -> None:
+        device.launch(nothing, x, y, z, 5, grid=CLUSTER, block=32, cluster=CLUSTER, stream=stream)
+
+    prepared = device.prepare(nothing, x, y, z, 5, grid=CLUSTER, block=32, cluster=CLUSTER, stream=stream)
+    name = "3 cuda_device arrays, int, a cluster"
     return [Row(name, repeated(launch)), Row(f"{name}, prepared", repeated(prepared))]
 
 
@@ -481,16 +511,18 @@ def main() -> None:
     rows += [captured(Row("bare loop", bare(nothing, at_home, 7)), handle), alone, captured(alone, handle)]
     loops = [Row("bare loop", bare(nothing, stream, 7)), Row("bare loop, 16 arrays", bare(many, stream, 32))]
     if driver.properties(driver.current_ordinal()).capability >= (9, 0):
-        rows += with_maps(stream)
-        for row in rows[-2:]:
+        modern = [*with_maps(stream), *in_clusters(stream, arrays)]
+        for row in modern:
             row.run(WARM)
+        rows += modern
         loops.append(Row("bare loop, tensor maps", bare(tiled, stream, 6)))
+        loops.append(Row("bare loop, a cluster", bare(nothing, stream, 7, CLUSTER)))
     side = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
     questions = [question("cuCtxGetCurrent"), question("cuStreamGetCtx", side), question("cuStreamIsCapturing", side)]
     costs = measure([*loops, *rows, *others(), *questions], driver.synchronize_context)
     for name, cost in costs.items():
         kind = ", 16 arrays" if name.startswith("16") else ", captured" if name.endswith("captured") else ""
-        kind = ", tensor maps" if "tensor maps" in name else kind
+        kind = next((f", {part}" for part in ("tensor maps", "a cluster") if part in name), kind)
         base = costs[f"bare loop{kind}"]
         print(f"{name:40} {cost:7.2f} us  {cost / base:6.2f}")
     if options.json:

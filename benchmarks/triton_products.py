@@ -32,7 +32,10 @@ if triton is not None:
             for rows, columns, depth, stages, warps in _CONFIGS
         ]
 
-    @triton.autotune(configs=_configs(), key=["m", "n", "k"])
+    def _measured(call: Any, quantiles: Any) -> Any:
+        return triton.testing.do_bench(call, warmup=5, rep=30, quantiles=quantiles)
+
+    @triton.autotune(configs=_configs(), key=["m", "n", "k"], do_bench=_measured)
     @triton.jit
     def _product(
         a,

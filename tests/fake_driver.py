@@ -14,6 +14,7 @@ import functools
 import gc
 import itertools
 import re
+import struct
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -42,6 +43,7 @@ class Result(enum.IntEnum):
 LAUNCH_KERNEL = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t
 )
+LAUNCH_WITH_ATTRIBUTES = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_size_t] * 4)
 CREATE_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64), ctypes.c_uint)
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 DESTROY_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)
@@ -121,6 +123,7 @@ class FakeDriver:
         self.sizes: list[int] = []  # The bytes of each parameter, if they are to be read:
         self.bytes: list[list[bytes]] = []  # at each launch.
         self.by_address = 0  # How many launches were those of machine code.
+        self.attributes_of_launches: list[list[tuple[int, ...]]] = []  # Numbers, and three words of their values.
         self.entries: dict[str, Any] = {}
         self.nodes: dict[int, list[tuple[int, Any]]] = {}  # What is captured, by stream: a number, and what it does.
         self.graphs: dict[int, list[tuple[int, Any]]] = {}  # Also the executable ones.
@@ -420,6 +423,12 @@ class FakeDriver:
         self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
         return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
 
+    def cuLaunchKernelEx(self, config, kernel, params, extra):
+        *sizes, stream, attributes, count = struct.unpack("=7I4xQQI4x", ctypes.string_at(config, 56))
+        texts = (ctypes.string_at(attributes + 72 * i, 72) for i in range(count))
+        self.attributes_of_launches.append([struct.unpack("=I4x3I52x", text) for text in texts])
+        return self.cuLaunchKernel(kernel, *sizes, stream, params, extra)
+
     def cuLaunchCooperativeKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params):
         return self._answer("cuLaunchCooperativeKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
 
@@ -443,11 +452,16 @@ class FakeDriver:
         self.by_address += 1
         return self.cuLaunchKernel(*arguments)[0]
 
+    def _launch_with_attributes(self, *arguments):
+        self.by_address += 1
+        return self.cuLaunchKernelEx(*arguments)[0]
+
     def cuGetProcAddress(self, symbol, version, flags):
         """The functions that machine code calls; what they do is what the methods here do."""
         if not self.entries:
             self.entries = {
                 "cuLaunchKernel": LAUNCH_KERNEL(self._launch_by_address),
+                "cuLaunchKernelEx": LAUNCH_WITH_ATTRIBUTES(self._launch_with_attributes),
                 "cuCtxGetCurrent": GET_CONTEXT(lambda out: _give(out, self.cuCtxGetCurrent())),
                 "cuStreamIsCapturing": ASK_STREAM_INT(lambda stream, out: _give(out, self.cuStreamIsCapturing(stream))),
                 "cuStreamGetCaptureInfo": CAPTURE_INFO(self._capture_info),

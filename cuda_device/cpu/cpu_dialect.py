@@ -17,6 +17,7 @@ from cuda_device.cpu import thread_loops
 from cuda_device.cpu.processor import vector_functions
 from cuda_device.cpu.records import (
     BLOCK,
+    CLUSTER_WORDS,
     CONTROL,
     FUEL,
     GENERIC,
@@ -195,7 +196,7 @@ def _in_cluster(writer: llvm_writer.FunctionWriter, op: Op) -> None:
     block, shared = f"{result}.block", f"{result}.own"
     text = THREAD.load(block, "%thread", "block") + BLOCK.load(shared, block, "shared")
     writer.lines.append(text + BLOCK.load(f"{result}.cluster", block, "cluster"))
-    number = writer.temporary(f"add {rank}, 1")
+    number = writer.temporary(f"add {rank}, {CLUSTER_WORDS}")
     there = writer.temporary(f"getelementptr ptr, ptr {result}.cluster, i32 {number}")
     alone = writer.temporary(f"icmp eq ptr {result}.cluster, null")
     other = writer.temporary(f"load ptr, ptr {writer.temporary(f'select i1 {alone}, ptr {shared}.at, ptr {there}')}")

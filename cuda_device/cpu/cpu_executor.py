@@ -31,7 +31,17 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device import KernelError
 from cuda_device.cpu.processor import worker_count
-from cuda_device.cpu.records import CONTROL, FIRST_MASKED, INDEX, KIND_SHIFT, PLACE_MASK, RUN, Record, Suspension
+from cuda_device.cpu.records import (
+    CLUSTER_WORDS,
+    CONTROL,
+    FIRST_MASKED,
+    INDEX,
+    KIND_SHIFT,
+    PLACE_MASK,
+    RUN,
+    Record,
+    Suspension,
+)
 from cuda_device.errors import NOWHERE, Index
 from cuda_device.extend import Shape
 from cuda_device.instrument.outline import Print, ReportPlace, Status
@@ -130,7 +140,9 @@ class Execution:
             control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
         self.control = bytes(control)
         """The control record at the start of each launch."""
-        self.records = ctypes.c_int64 * (blocks // in_cluster * (in_cluster + 1)) if in_cluster > 1 else None
+        self.records = (
+            ctypes.c_int64 * (blocks // in_cluster * (in_cluster + CLUSTER_WORDS)) if in_cluster > 1 else None
+        )
         self.brief = not may_run_long and blocks * size <= _BRIEF
         self.alone = self.brief and (blocks * size <= _SMALL or self.count == 1)
 

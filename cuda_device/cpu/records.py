@@ -156,9 +156,11 @@ WIDE = WARP_SIZE
 
 # A block. `warps` is an array of %Warp (the words of lanes that do not exist are 0), `threads` an array of `count` %Thread, and
 # `frames` is the memory of `regions`. The function `resume` resumes lanes of a warp. `cluster` is null if each block is a
-# cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory,
-# which has `shared_bytes`. `words` is an array of `BLOCK_WORDS` i32 for barriers. `base` is the position on the host's stack at
-# the start; kernels may use `stack` bytes of it. `watch` is the race detector's record of the block, or null.
+# cluster; otherwise it points to `CLUSTER_WORDS` words, the counter of the cluster's barriers and the number of its blocks that
+# have ended, followed by the address of each block's shared memory, which has `shared_bytes`. `words` is an array of
+# `BLOCK_WORDS` i32 for barriers. `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it.
+# `watch` is the race detector's record of the block, or null.
+CLUSTER_WORDS = 2
 BLOCK = Record(
     "%Block",
     {

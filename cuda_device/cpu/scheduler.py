@@ -57,6 +57,7 @@ from cuda_device.cpu.meetings import (
 )
 from cuda_device.cpu.records import (
     BLOCK_WORDS,
+    CLUSTER_WORDS,
     CONTROL,
     FUEL,
     INTERLEAVED,
@@ -120,6 +121,7 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
         run = int64(1) if alone else min(left, int64(launch[0].grid.x) - index.x)
         begin(block, index)
         call_row(function, block, run)
+        leave_cluster(block)
     dismiss(block)
 
 
@@ -140,7 +142,9 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
                 active = True
                 begin(block, index)
                 start(block, frame)
-                if schedule(block) != Turn.OVER:
+                if schedule(block) == Turn.OVER:
+                    leave_cluster(block)
+                else:
                     aside[waiting] = block
                     waiting += 1
                     block = with_threads(opened(control, static), resume, frame)
@@ -229,7 +233,7 @@ def permuted(control: Any, position: Any, count: Any, turn: Any) -> Any:
 
 
 def opened(control: Any, static: Any) -> Any:
-    """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
+    """Allocates the record of one block, and shared memory with `static` bytes of static arrays, which clusters have instead."""
     block = allocate(_RECORD_BYTES + _WORDS_BYTES)
     record, launch = array_at(Block, block), array_at(Control, control)
     record[0].grid, record[0].size, record[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
@@ -239,10 +243,11 @@ def opened(control: Any, static: Any) -> Any:
     record[0].control = control
     record[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
-    shared = allocate(fixed + launch[0].dynamic_bytes, SHARED_ALIGNMENT)
-    record[0].shared, record[0].shared_bytes = shared, fixed + launch[0].dynamic_bytes
+    record[0].shared, record[0].shared_bytes = int64(0), fixed + launch[0].dynamic_bytes
+    if launch[0].clusters == 0:
+        record[0].shared = allocate(record[0].shared_bytes, SHARED_ALIGNMENT)
     record[0].words = block + _RECORD_BYTES
-    record[0].dynamic = shared + fixed
+    record[0].dynamic = record[0].shared + fixed
     record[0].base = frame_address()
     record[0].watch = shadow_memory.watch_of(launch[0].log, fixed + launch[0].dynamic_bytes)
     return block
@@ -280,7 +285,7 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
 
 
 def begin(block: Any, index: Any) -> None:
-    """Sets the index of a block, and registers its shared memory with its cluster."""
+    """Sets the index of a block, which joins its cluster."""
     record = array_at(Block, block)
     record[0].index, record[0].cluster_idx = index, index
     shadow_memory.begin_moment(block)
@@ -291,10 +296,35 @@ def begin(block: Any, index: Any) -> None:
         rank = index.x % size.x + size.x * (index.y % size.y + size.y * (index.z % size.z))
         line = cluster.y + record[0].grid.y // size.y * cluster.z
         number = int64(cluster.x) + int64(record[0].grid.x // size.x) * int64(line)
-        cluster_record = clusters + 8 * number * (1 + size.x * size.y * size.z)
-        record[0].cluster_idx = cluster
-        record[0].block_rank, record[0].cluster = rank, cluster_record
-        array_at(int64, cluster_record)[1 + rank] = record[0].shared
+        record[0].cluster_idx, record[0].block_rank = cluster, rank
+        record[0].cluster = clusters + 8 * number * (CLUSTER_WORDS + size.x * size.y * size.z)
+        join_cluster(block)
+
+
+def join_cluster(block: Any) -> None:
+    """Takes the shared memory of a block from its cluster. The first block allocates that of all, whose addresses any may ask."""
+    record = array_at(Block, block)
+    words, static = array_at(int64, record[0].cluster), record[0].shared_bytes - record[0].dynamic_bytes
+    for other in range(record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z):
+        address = atomic_ref(words, CLUSTER_WORDS + other)
+        if address.load("acquire") == 0:
+            memory = allocate(record[0].shared_bytes, SHARED_ALIGNMENT)
+            if address.cas(int64(0), memory, "acq_rel") != 0:
+                free(memory)
+    record[0].shared = words[CLUSTER_WORDS + record[0].block_rank]
+    record[0].dynamic = record[0].shared + static
+
+
+def leave_cluster(block: Any) -> None:
+    """Ends a block of a cluster, if it is in one. The last block frees the shared memory of all, which others may have read."""
+    record = array_at(Block, block)
+    if record[0].cluster != 0:
+        words = array_at(int64, record[0].cluster)
+        size = record[0].cluster_dim.x * record[0].cluster_dim.y * record[0].cluster_dim.z
+        if atomic_ref(words, 1).add(int64(1), "acq_rel") == size - 1:
+            for other in range(size):
+                free(words[CLUSTER_WORDS + other])
+        record[0].cluster, record[0].shared = int64(0), int64(0)
 
 
 def start(block: Any, frame: Any) -> None:
@@ -313,6 +343,7 @@ def start(block: Any, frame: Any) -> None:
 def dismiss(block: Any) -> None:
     """Frees the memory of a block."""
     record = array_at(Block, block)
+    leave_cluster(block)
     free(record[0].warps)
     free(record[0].threads)
     free(record[0].frames)
@@ -497,10 +528,10 @@ def reach(block: Any, address: Any) -> Any:
     if within(address, control, Control.itemsize):
         return int(Reach.LAUNCH)
     if cluster != 0:
-        if within(address, launch[0].clusters, launch[0].blocks // size * (size + 1) * 8):
+        if within(address, launch[0].clusters, launch[0].blocks // size * (size + CLUSTER_WORDS) * 8):
             return int(Reach.LAUNCH)
         for rank in range(size):
-            if within(address, array_at(int64, cluster)[1 + rank], record[0].shared_bytes):
+            if within(address, array_at(int64, cluster)[CLUSTER_WORDS + rank], record[0].shared_bytes):
                 return int(Reach.LAUNCH)
     return int(Reach.OTHERS)
 

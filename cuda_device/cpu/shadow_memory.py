@@ -23,6 +23,7 @@ from numpy import int64, uint32, uint64
 from cuda_device.cpu.host_code import allocate, call, free
 from cuda_device.cpu.records import (
     BLOCK,
+    CLUSTER_WORDS,
     EVENT,
     GENERIC,
     HUSHES,
@@ -166,7 +167,7 @@ def in_shared_memory(block: Any, address: Any) -> Any:
         wide, high, deep = record[0].cluster_dim
         begins = array_at(int64, record[0].cluster)
         for rank in range(wide * high * deep):
-            begin = begins[1 + rank]
+            begin = begins[CLUSTER_WORDS + rank]
             if begin <= address < begin + size:
                 x = int64(record[0].cluster_idx.x * wide + rank % wide)
                 y = int64(record[0].cluster_idx.y * high + rank // wide % high)

@@ -192,7 +192,8 @@ def _lower_shared(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tre
     return moved if is_element else replace(array, data=moved)
 
 
-_of_clusters = partial(needing, sm90, "synchronise the blocks through global memory on other targets")
+INSTEAD_OF_CLUSTERS = "synchronise the blocks through global memory on other targets"
+_of_clusters = partial(needing, sm90, INSTEAD_OF_CLUSTERS)
 
 
 ROWS = entered(

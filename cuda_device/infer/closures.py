@@ -283,12 +283,15 @@ def settle(cell: Cell, label: str) -> Cell:
             while (number := _item_in_conflict(first, second)) is not None:
                 name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
-            raise CompileError(
+            error = CompileError(
                 f"{name} is {remedies.with_length(first)} on one path here and {remedies.with_length(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
                 or remedies.of_two_types(first, second, "give it the same type on every path, or use two names"),
             )
+            # One that grows in each iteration of a constant range has a known length once the loop is unrolled.
+            error.unrolls = all(is_list(k) or isinstance(k.type, Tuple) for k in (first, second))
+            raise error
 
 
 def _item_in_conflict(first: Known, second: Known) -> int | None:

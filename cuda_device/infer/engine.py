@@ -262,7 +262,10 @@ class Inference(Program):
     def _generalise(
         self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Collection[str]
     ) -> tuple[Known, ...]:
-        """Generalises arguments: constants are forgotten in recursion, and if there are too many variants of a function."""
+        """Generalises arguments: constants are forgotten in recursion, and if there are too many variants of a function.
+
+        Arguments that are the same constant in all of these variants, such as what it captured, stay so.
+        """
         known = [k if n in constants else k.settled() for n, k in zip(names, known, strict=True)]
         loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
         if any(active.source.__code__ is source.__code__ for active in self.active):
@@ -270,7 +273,12 @@ class Inference(Program):
         variants = self.variants.setdefault((id(source.__code__), id(source), loose), set())
         if len(variants) < _CONSTANT_VARIANTS:
             variants.add(tuple(known))
-        return tuple(known) if tuple(known) in variants else loose
+        if tuple(known) in variants:
+            return tuple(known)
+        return tuple(
+            k if all(variant[i] == k for variant in variants) else general
+            for i, (k, general) in enumerate(zip(known, loose, strict=True))
+        )
 
     def specialise(self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext) -> Specialisation:
         """The specialisation of `source` for `arguments`, which may not have been inferred yet."""

@@ -141,8 +141,7 @@ def _next_of_enumerate(frame: Frame, op: Op, cell: Cell) -> Iteration:
     number, iterator = frame.fields(cell)
     step = _step(frame, op, iterator)
     following = frame.operate("+", number, Cell(constant(1)))
-    after = step.after.known.value
-    if not isinstance(after, ListIterator) and not (isinstance(after, Generator) and after.unrolled):
+    if not _is_unrolled(step.after.known):
         # The number of a loop that is not unrolled is no constant.
         assert isinstance(following.known.type, model.Number)
         following = Cell(
@@ -150,6 +149,18 @@ def _next_of_enumerate(frame: Frame, op: Op, cell: Cell) -> Iteration:
         )
     counted = frame.bundle(Thing.ENUMERATE, [following, step.after])
     return Iteration(step.more, frame.tuple([number, step.item]), counted, cell)
+
+
+def _is_unrolled(iterator: Known) -> bool:
+    """Whether a loop over an iterator is unrolled: it goes through a tuple, a list or an unrolled generator."""
+    match iterator.value:
+        case ListIterator():
+            return True
+        case Generator() as generator:
+            return generator.unrolled
+        case Thing.ZIP | Thing.ENUMERATE:
+            return any(map(_is_unrolled, iterator.items))
+    return False
 
 
 def _next_of_zip(frame: Frame, op: Op, cell: Cell) -> Iteration:

@@ -28,9 +28,11 @@ from cuda_device.types.known import Known, constant, describe, of_type
 if TYPE_CHECKING:
     from cuda_device.infer import composites, remedies
     from cuda_device.library import standard
+    from cuda_device.types import sealed
 else:
     import_lazily(globals(), "cuda_device.infer", "composites", "remedies")
     import_lazily(globals(), "cuda_device.library", "standard")
+    import_lazily(globals(), "cuda_device.types", "sealed")
 
 
 # The types of the results of constant folding.
@@ -233,7 +235,8 @@ def _are_unlike(a: Known, b: Known) -> bool:
     if model.NONE in (a.type, b.type):
         return a.type != b.type
     if isinstance(a.type, model.Bundle) != isinstance(b.type, model.Bundle):
-        return model.Static() not in (a.type, b.type)
+        is_sealed = isinstance(a.value, sealed.Sealed) or isinstance(b.value, sealed.Sealed)
+        return not is_sealed and model.Static() not in (a.type, b.type)
     members = (x.value for x, y in ((a, b), (b, a)) if x.type == model.Static() and isinstance(y.type, model.Number))
     return any(isinstance(member, enum.Enum) and type(member).__eq__ is object.__eq__ for member in members)
 

@@ -20,9 +20,11 @@ from cuda_device.types.known import constant, describe
 if TYPE_CHECKING:
     from cuda_device.infer import hosted
     from cuda_device.library import standard
+    from cuda_device.types import sealed
 else:
     import_lazily(globals(), "cuda_device.infer", "hosted")
     import_lazily(globals(), "cuda_device.library", "standard")
+    import_lazily(globals(), "cuda_device.types", "sealed")
 
 
 def as_iterable(frame: Frame, cell: Cell) -> Cell:
@@ -121,5 +123,7 @@ def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
 def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Whether a sequence pattern can match: a tuple, a list, a range."""
     known = frame.as_tuple(cells[0]).known
+    if isinstance(known.value, sealed.Sealed):
+        raise CompileError(f"{known} cannot be matched")
     is_host = isinstance(known.type, model.Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (model.Tuple, model.Range, model.Vector))))]

@@ -11,6 +11,7 @@ have arrived.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy import uint32
@@ -18,8 +19,19 @@ from numpy import uint32
 from cuda_device.device.atomics import atomic_ref, await_change
 from cuda_device.device.inline_ptx import ptx
 from cuda_device.device.memory import block_words, cluster_word, grid_word
-from cuda_device.device.positioning import block_dim, block_idx, block_rank, cluster_dim, grid_dim, thread_idx
+from cuda_device.device.positioning import (
+    INSTEAD_OF_CLUSTERS,
+    block_dim,
+    block_idx,
+    block_rank,
+    cluster_dim,
+    grid_dim,
+    thread_idx,
+)
+from cuda_device.device.specialised import specialised
 from cuda_device.device.sync import syncthreads
+from cuda_device.device.target import sm90
+from cuda_device.errors import DeviceOnlyError
 
 _HIGHEST = 0x8000_0000
 
@@ -52,8 +64,7 @@ def cluster_sync() -> None:
     on the CPU stream, every thread of the block must call it. It is `cluster_arrive` followed by `cluster_wait`, which other
     threads may call instead. Device code only, for sm_90 and later.
     """
-    blocks = cluster_dim.x * cluster_dim.y * cluster_dim.z
-    ptx("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;", blocks, host=_meet_cluster)
+    raise DeviceOnlyError.of("cluster_sync")
 
 
 def cluster_arrive() -> None:
@@ -62,8 +73,7 @@ def cluster_arrive() -> None:
     Each thread must call `cluster_wait` before it arrives again. Device code only, for sm_90 and later. PTX:
     barrier.cluster.arrive.
     """
-    blocks = cluster_dim.x * cluster_dim.y * cluster_dim.z
-    ptx("barrier.cluster.arrive.release;", blocks, host=_arrive_in_cluster)
+    raise DeviceOnlyError.of("cluster_arrive")
 
 
 def cluster_wait() -> None:
@@ -72,8 +82,7 @@ def cluster_wait() -> None:
     The writes of all threads before `cluster_arrive` are then visible. Device code only, for sm_90 and later. PTX:
     barrier.cluster.wait.
     """
-    blocks = cluster_dim.x * cluster_dim.y * cluster_dim.z
-    ptx("barrier.cluster.wait.acquire;", blocks, host=_wait_in_cluster)
+    raise DeviceOnlyError.of("cluster_wait")
 
 
 # On the CPU, the last thread of each block to arrive does so for the block. The bit of a thread is the parity of the number of
@@ -120,3 +129,18 @@ def _await_parity(word: Any, parity: Any) -> None:
 def _linear() -> Any:
     """The number of the thread in its block."""
     return thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z)
+
+
+def _of_clusters(entity: Callable[[], None], text: str, on_cpu: Callable[[Any], None]) -> None:
+    """Makes an entity instructions on the barrier of the cluster, in place of which CPU streams call `on_cpu`."""
+
+    def barrier() -> None:
+        ptx(text, cluster_dim.x * cluster_dim.y * cluster_dim.z, host=on_cpu)
+
+    specialised(entity, since=sm90, otherwise=INSTEAD_OF_CLUSTERS)(lambda: barrier)
+
+
+_ARRIVE, _WAIT = "barrier.cluster.arrive.release;", "barrier.cluster.wait.acquire;"
+_of_clusters(cluster_sync, f"{_ARRIVE} {_WAIT}", _meet_cluster)
+_of_clusters(cluster_arrive, _ARRIVE, _arrive_in_cluster)
+_of_clusters(cluster_wait, _WAIT, _wait_in_cluster)

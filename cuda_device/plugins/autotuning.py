@@ -66,6 +66,7 @@ class _Tuned(DecoratedFunction):
         self._key, self._restore = tuple(key), tuple(restore)
         self._known: dict[tuple[Any, ...], dict[tuple[Any, ...], int]] = {}
         """The numbers of the fastest configurations, by device and key, and by the options that the launch itself gave."""
+        self._differing: dict[frozenset[str], bool] = {}
         self._lock = RLock()
         self.__signature__ = inspect.signature(underlying)
 
@@ -82,12 +83,11 @@ class _Tuned(DecoratedFunction):
         `given` names what the launch itself gives, `values` are those of all parameters, and `start` launches with the
         configuration of a number. If it `is_question`, there is no launch.
         """
-        given = set(given)
-        open_configs = [{name: config[name] for name in config if name not in given} for config in self.configs]
-        if not isinstance(stream, GpuStream) or all(config == open_configs[0] for config in open_configs):
+        fixed_names = self._tunable.intersection(given)
+        if not isinstance(stream, GpuStream) or not self._is_open(fixed_names):
             return 0
         key = stream.ordinal, *(_description(values[name]) for name in self._key)
-        fixed = tuple((name, _description(values.get(name))) for name in sorted(given & self._tunable))
+        fixed = tuple((name, _description(values.get(name))) for name in sorted(fixed_names))
         known = self._known.get(key, {})
         if fixed in known:
             return known[fixed]
@@ -105,7 +105,7 @@ class _Tuned(DecoratedFunction):
     ) -> int:
         properties = driver.properties(stream.ordinal)
         machine = properties.name, properties.capability, properties.multiprocessors
-        on_disk = disk.key_of("autotune 1", self._identity, repr((machine, key[1:], fixed)))
+        on_disk = disk.key_of("autotune 2", self._identity, repr((machine, key[1:], fixed)))
         with self._lock:
             known = self._known.setdefault(key, {})
             if fixed not in known:
@@ -154,6 +154,13 @@ class _Tuned(DecoratedFunction):
         fastest = f"{medians[best] * 1e6:.1f} µs"
         _log.info("%s takes %s with the config %s", self.__qualname__, fastest, self.configs[best])
         return best
+
+    def _is_open(self, fixed: frozenset[str]) -> bool:
+        """Whether the configurations differ in what a launch leaves out that gives the names `fixed` itself."""
+        if fixed not in self._differing:
+            first, *rest = [{name: config[name] for name in config if name not in fixed} for config in self.configs]
+            self._differing[fixed] = any(config != first for config in rest)
+        return self._differing[fixed]
 
     @cached_property
     def _tunable(self) -> frozenset[str]:
@@ -248,29 +255,54 @@ class TunedFunction(_Tuned):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with the fastest configuration, and returns its result."""
-        return self.underlying(*args, **kwargs, **self._open(self._number(args, kwargs), args, kwargs))
+        named, values = self._bound(args, kwargs)
+        number = self._number(args, kwargs, named, values)
+        return self.underlying(*args, **kwargs, **self._open(number, named))
 
     def best(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns the configuration with which a call with these arguments runs, and measures it if need be."""
-        return dict(self.configs[self._number(args, kwargs, is_question=True)])
+        return dict(self.configs[self._number(args, kwargs, *self._bound(args, kwargs), is_question=True)])
 
-    def _number(self, args: Sequence[Any], kwargs: Mapping[str, Any], is_question: bool = False) -> int:
-        bound = self.__signature__.bind(*args, **kwargs, **self._open(0, args, kwargs))
-        bound.apply_defaults()
-
+    def _number(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        named: set[str],
+        values: Mapping[str, Any],
+        is_question: bool = False,
+    ) -> int:
         def start(number: int) -> None:
-            self.underlying(*args, **kwargs, **self._open(number, args, kwargs))
+            self.underlying(*args, **kwargs, **self._open(number, named))
 
-        values = bound.arguments
-        return self._chosen(self._named(args, kwargs), values, _stream_of(values), start, is_question)
+        return self._chosen(named, values, _stream_of(values), start, is_question)
 
-    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[str]:
-        """The parameters that a call gives."""
-        return set(self.__signature__.bind_partial(*args, **kwargs).arguments)
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[set[str], Mapping[str, Any]]:
+        """The parameters that a call gives, and the values of all, with the first configuration. Raises `TypeError`."""
+        names = self._names[: len(args)]
+        named = {*names, *kwargs}
+        values = {**self._defaults, **self._open(0, named), **dict(zip(names, args, strict=False)), **kwargs}
+        if len(named) != len(args) + len(kwargs) or values.keys() != self._parameters:  # *args, **kwargs, or a mistake
+            named = set(self.__signature__.bind_partial(*args, **kwargs).arguments)
+            bound = self.__signature__.bind(*args, **kwargs, **self._open(0, named))
+            bound.apply_defaults()
+            values = bound.arguments
+        return named, values
 
-    def _open(self, number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """What a configuration gives to a call that leaves it out."""
-        named = self._named(args, kwargs)
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The parameters that a call may give by position."""
+        return self.underlying.__code__.co_varnames[: self.underlying.__code__.co_argcount]
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        return defaults_of(self.underlying)
+
+    @cached_property
+    def _parameters(self) -> set[str]:
+        return set(self.__signature__.parameters)
+
+    def _open(self, number: int, named: set[str]) -> dict[str, Any]:
+        """What a configuration gives to a call that gives the parameters `named`."""
         return {name: value for name, value in self.configs[number].items() if name not in named}
 
     def _parts(self) -> tuple[Any, ...]:

@@ -18,7 +18,8 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
     """The kernel for heads of `head` elements, 64 or 128, and the layouts of its tiles of Q, and of K and V.
 
     Queries, keys, values and results are two-dimensional arrays of `dtype` with a row for each token, and the elements of the
-    heads side by side. The tokens of a sequence follow each other.
+    heads side by side. The tokens of a sequence follow each other. `lse`, which the launch may leave out, is a float32 array
+    (sequences * heads, tokens) for the logarithms of the sums of exponentials of each row, which the backward pass needs.
     """
     rows = 128
     of_q, of_k = tiles.TileLayout(rows, head, dtype), tiles.TileLayout(columns, head, dtype)
@@ -39,7 +40,7 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
         return (column < tokens) & (column <= row) if causal else column < tokens
 
     @device.kernel(max_threads=384, min_blocks=1, fastmath=True)
-    def kernel(map_q, map_k, map_v, out, tokens: int32, queries_of_key: int32):
+    def kernel(map_q, map_k, map_v, out, tokens: int32, queries_of_key: int32, lse=None):
         q = device.shared_array(of_q.stages(1), of_q.dtype)
         k = device.shared_array(of_k.stages(stages), of_k.dtype)
         v = device.shared_array(of_k.stages(stages), of_k.dtype)
@@ -108,6 +109,12 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
             stage = values.wait(blocks - 1)
             acc = tiles.wait(0, tiles.mma(acc, p, of_k.tile(v, stage).T))
             low, high = tiles.row_total(sums)
+            if lse is not None and own % 4 == 0:
+                for i, (shift, total) in enumerate(zip(most, (low, high), strict=True)):
+                    token = row + tiles.row_of(i)
+                    if token < tokens:
+                        index = int32(device.block_idx.z) * int32(device.grid_dim.y) + head_index, token
+                        lse[index] = shift * float32(1 / math.sqrt(head)) + math.log(total)
             acc = tiles.map_rows(lambda x, f: x * f, acc, (1 / low, 1 / high))
             tiles.store_to_array(acc, out[start : start + tokens], first_row + half * 64, head_index * head)
 

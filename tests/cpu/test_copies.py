@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ir_helpers import define, programs_in
-from race_reports import has_report
+from race_reports import has_report, mistakes
 
 import cuda_device as device
 from cuda_device import extend
@@ -17,19 +17,19 @@ from cuda_device import extend
 NAMES = {name: getattr(device, name) for name in ("ConstExpr", "atomic_ref", "int32", "lane_id", "thread_idx")}
 PROGRAMS = programs_in(
     Path(__file__).with_name("copy_programs.txt"),
-    "@device.kernel\ndef k(x, y, mistake: ConstExpr[str]):",
+    "@device.kernel\ndef k(x, y, mistake):",
     extend=extend,
     **NAMES,
 )
 STREAM = device.cpu_stream(races=True)
 MISTAKES = [(program, mistake) for program in PROGRAMS for mistake in program.fields["mistakes"]]
+VALUES = mistakes(mistake for _, mistake in MISTAKES)
 
 
 def run(program, mistake, *more, stream=None):
     x, y = np.arange(1024, dtype=np.int32), np.zeros(1024, np.int32)
-    device.launch(
-        program.function, x, y, mistake, *more, grid=1, block=program.fields["block"], stream=stream or STREAM
-    )
+    sizes = {"grid": 1, "block": program.fields["block"]}
+    device.launch(program.function, x, y, VALUES[mistake], *more, **sizes, stream=stream or STREAM)
     return x, y
 
 

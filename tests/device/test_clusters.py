@@ -115,6 +115,31 @@ def test_more_blocks_than_can_wait(seed):
     assert (x == [[1], [0]]).all()
 
 
+@device.kernel
+def looked_up_early(x, y, is_ordered: device.ConstExpr):
+    """The address of another block's memory may be asked for before that block begins; to read there, it must have begun."""
+    tile, t = device.shared_array(BLOCK, x.dtype), device.thread_idx.x
+    other = device.cluster_shared(tile, 1 - device.block_rank)
+    tile[t] = x[device.tid(1)]
+    if is_ordered:
+        device.cluster_sync()
+    y[device.tid(1)] = other[t]
+    device.cluster_sync()
+
+
+def test_memory_of_a_block_that_has_not_begun(clusters):
+    numbers = np.arange(16 * BLOCK, dtype=np.float32)
+    x, y = clusters.array(numbers), clusters.empty(16 * BLOCK)
+    clusters.launch(looked_up_early, x, y, True, grid=16, block=BLOCK, cluster=2)
+    assert (clusters.numpy(y).reshape(8, 2, BLOCK) == numbers.reshape(8, 2, BLOCK)[:, ::-1]).all()
+    y = np.empty_like(numbers)
+    device.launch(looked_up_early, numbers, y, False, grid=16, block=BLOCK, cluster=2, stream=device.cpu_stream())
+    with pytest.raises(device.KernelError, match=r"(?s)race on byte 0 of shared memory.*help: put cluster_sync\(\)"):
+        device.launch(
+            looked_up_early, numbers, y, False, grid=16, block=BLOCK, cluster=2, stream=device.cpu_stream(races=True)
+        )
+
+
 def test_races():
     """`cluster_sync` orders what the blocks of a cluster do."""
 
@@ -215,9 +240,16 @@ def test_gpus_without_clusters():
     def sync(x):
         device.cluster_sync()
 
-    for function, name in ((rank, "block_rank"), (shared, "cluster_shared"), (sync, "cluster_dim")):
+    def arrive(x):
+        device.cluster_arrive()
+
+    def wait(x):
+        device.cluster_wait()
+
+    names = "block_rank", "cluster_shared", "cluster_sync", "cluster_arrive", "cluster_wait"
+    for function, name in zip((rank, shared, sync, arrive, wait), names, strict=True):
         with pytest.raises(
-            device.CompileError, match=f"{name} needs sm_90 or later, and this is compiled for sm_80"
+            device.CompileError, match=f"^{name} needs sm_90 or later, and this is compiled for sm_80"
         ) as caught:
             device.compile(device.kernel(function), x, target="sm_80", output="ptx")
         assert caught.value.location.function == function.__name__ or "test_clusters.py" in str(caught.value)

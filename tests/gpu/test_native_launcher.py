@@ -63,6 +63,47 @@ def test_arrays_of_ours():
     assert (y.numpy() == 42 * np.arange(N)).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"cluster": 2}])
+def test_clusters_and_dependent_launches(options):
+    if driver.properties(0).capability < (9, 0):
+        pytest.skip("no clusters")
+
+    @device.kernel(**options)
+    def count(ranks):
+        device.wait_dependencies()
+        if device.thread_idx.x == 0:
+            ranks[device.block_idx.x] += 10 * device.block_rank + device.cluster_dim.x
+        device.cluster_sync()
+
+    stream, sizes = device.default_stream(), {"cluster": 2, "dependent": True}
+    ranks = device.zeros(4, np.int32, stream=stream)
+    prepared = device.prepare(count, ranks, grid=4, block=256, stream=stream, **sizes)
+    for _ in range(10):
+        launch(count, ranks, stream=stream, **sizes)
+        prepared()
+    assert is_native(count, ranks, stream=stream, **sizes)
+    assert ranks.numpy().tolist() == [21 * 2, 21 * 12] * 2
+
+
+def test_cooperative_launches():
+    @device.kernel
+    def turn(x):
+        i, n = device.tid(1), device.grid_size(1)
+        value = x[(i + 1) % n]
+        device.grid_sync()
+        x[i] = value
+
+    stream, numbers = device.default_stream(), np.arange(4 * 256, dtype=np.int32)
+    x = device.array(numbers, stream=stream)
+    for _ in range(20):
+        launch(turn, x, stream=stream)
+    assert is_native(turn, x, stream=stream)
+    assert (x.numpy() == np.roll(numbers, -21)).all()
+    with pytest.raises(device.LaunchError, match="can run only"):
+        device.launch(turn, x, grid=1 << 20, block=256, stream=stream)
+    assert is_native(turn, x, stream=stream)
+
+
 def test_tensors(torch):
     kernel = new_kernel()
     x, y = torch.arange(N, dtype=torch.float32, device="cuda"), torch.zeros(N, device="cuda")

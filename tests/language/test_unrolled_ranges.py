@@ -46,6 +46,57 @@ def test_registers_stay_registers():
 
 
 @device.kernel
+def grows(x, out):
+    i = device.tid(1)
+    rows, flat = [], ()
+    for a in range(3):
+        row = []
+        for b in range(2):
+            row.append(x[i] * (2 * a + b))
+        rows.append(row)
+        flat += (row[1],)
+    for a, (row, last) in enumerate(zip(rows, flat, strict=True)):
+        rows[a] = [*row, last]  # the number is a constant, too
+    for a, row in enumerate(rows):
+        for b in range(3):
+            out[i, 3 * a + b] = row[b]
+
+
+def test_lists_and_tuples_grow_in_loops(stream):
+    x = np.arange(32, dtype=np.float32)
+    _, out = stream.run(grows, x, np.zeros((32, 9), np.float32), block=32)
+    assert (out == np.multiply.outer(x, [0, 1, 1, 2, 3, 3, 4, 5, 5])).all()
+
+
+def test_a_list_of_run_time_length_is_refused():
+    @device.kernel
+    def k(x, n):
+        rows = []
+        for i in range(n):
+            rows.append(x[i])
+        x[0] = rows[0]
+
+    with pytest.raises(CompileError, match="a list of 0 items on one path here and a list of 1 item on another"):
+        device.compile(k, np.zeros(4), int, output="ptx")
+
+
+def test_constants_that_many_calls_share_stay_constants(stream):
+    """The function is not compiled for each of its 64 numbers, but for its shape, which it captured."""
+    shape = 4, 2
+
+    @device.kernel
+    def k(out):
+        def number(i):
+            return device.local_array(shape, device.int32).shape[0] * i
+
+        numbers = [number(i) for i in range(64)]
+        for i in range(64):
+            out[i] = numbers[i]
+
+    assert (stream.run(k, np.zeros(64, np.int32), block=1) == 4 * np.arange(64)).all()
+
+
+@device.kernel
 def walks(x, out, n):
     i = device.tid(1)
     sums = [x[i] * k for k in range(12)]

@@ -300,7 +300,7 @@ def _log(library: Any, handle: Any, kind: str) -> str:
     return log.rstrip(b"\0").decode(errors="replace")
 
 
-_OF_THE_DRIVER = re.compile(r"vprintf|malloc|free|__assertfail|cudaGraph\w+")
+_OF_THE_DRIVER = re.compile(r"vprintf|malloc|free|__assertfail|cudaGraph\w+|__cuda_syscall_\w+")
 """The functions that kernels call and the driver defines."""
 
 

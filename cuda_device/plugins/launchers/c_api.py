@@ -47,6 +47,7 @@ _BY_ADDRESS = {
     "call_1": "i32 i64 i64",
     "call_2": "i32 i64 i64 i64",
     "call_3": "i32 i64 i64 i64 i64",
+    "call_4": "i32 i64 i64 i64 i64 i64",
     "call_6": "i32 i64 i64 i64 i64 i64 i64 i64",
     "call_launch": "i32 i64 i64 i32 i32 i32 i32 i32 i32 i32 i64 i64 i64",
     "call_vector": "i64 i64 i64 i64 i64 i64",

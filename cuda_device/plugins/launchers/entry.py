@@ -34,6 +34,8 @@ from cuda_device.plugins.launchers.object_reading import EQ, KEYWORDS, Offset, i
 from cuda_device.runtime.gpu import launch_log, streams
 
 _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_COOPERATIVE, _CLUSTER_DIMENSION, _STREAM_SERIALIZATION = 2, 4, 6  # CU_LAUNCH_ATTRIBUTE_…
+_CONFIG_WORDS, _ATTRIBUTE_WORDS = 7, 9  # of 64 bits, in a CUlaunchConfig and a CUlaunchAttribute
 # The highest bit of the count in a vector call is a flag (PY_VECTORCALL_ARGUMENTS_OFFSET).
 _COUNT = (1 << 63) - 1
 
@@ -196,8 +198,8 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
     parameters, stored = prepared[Prepared.PARAMETERS], words(prepared[Prepared.VALUES])
     if count > prepared[Prepared.POSITIONAL]:
         return False
-    objects = local_array(1 + MOST_PARAMETERS + KEYWORDS, int64)
-    for i in range(1 + parameters + KEYWORDS):
+    keywords, objects = prepared[Prepared.KEYWORDS], local_array(1 + MOST_PARAMETERS + KEYWORDS, int64)
+    for i in range(1 + parameters + size_of(keywords)):
         objects[i] = stored[i]
     for i in range(count):
         objects[1 + i] = passed[i]
@@ -206,7 +208,7 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
         if position < count:  # unknown, or given by position
             return False
         objects[1 + position] = passed[count + i]
-    return try_launch(int64(address(objects)), parameters + 1, prepared[Prepared.KEYWORDS], only_checked)
+    return try_launch(int64(address(objects)), parameters + 1, keywords, only_checked)
 
 
 # Names that the compiler looked up
@@ -269,9 +271,30 @@ def fits(launch: Any, start: Any) -> Any:
     for axis in range(3):
         if launched[Launch.GRID_X + axis] % compiled[Start.CLUSTER_X + axis] != 0:
             return False
+    if launched[Launch.CLUSTER_X] != 0 and not fits_clusters(launch, start):
+        return False
     if array_at(int32, words(compiled[Start.STATUS])[0])[0] != 0:
         return False
+    if compiled[Start.COOPERATIVE] != 0 and launched[Launch.CAPTURING] != 0:  # a refused launch might end the capture
+        return False
     return unchanged(compiled[Start.NAMES], compiled[Start.COUNT])
+
+
+def fits_clusters(launch: Any, start: Any) -> Any:
+    """Whether a launch consists of whole clusters of the size that it gives, and the kernel is compiled for these or for any."""
+    launched, compiled = words(launch), words(start)
+    has_size = is_compiled_for_clusters(start)
+    for axis in range(3):
+        size = launched[Launch.CLUSTER_X + axis]
+        if launched[Launch.GRID_X + axis] % size != 0 or (has_size and compiled[Start.CLUSTER_X + axis] != size):
+            return False
+    return True
+
+
+def is_compiled_for_clusters(start: Any) -> Any:
+    """Whether a kernel is compiled for clusters of several blocks, whose size the driver knows."""
+    size = words(start + 8 * Start.CLUSTER_X)
+    return size[0] * size[1] * size[2] != 1
 
 
 def start(launch: Any, kernel: Any, parameters: Any) -> Any:
@@ -313,16 +336,61 @@ def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) ->
     fields = words(launch)
     if waits and not wait_for_producers(launch, event):
         return False
-    grid = int32(fields[Launch.GRID_X]), int32(fields[Launch.GRID_Y]), int32(fields[Launch.GRID_Z])
-    block = int32(fields[Launch.BLOCK_X]), int32(fields[Launch.BLOCK_Y]), int32(fields[Launch.BLOCK_Z])
-    function, stream = known()[Word.LAUNCH_KERNEL], fields[Launch.STREAM]
-    handle, shared = words(kernel)[Start.KERNEL], int32(fields[Launch.SHARED] + words(kernel)[Start.MOVED])
-    if c_api.call_launch(function, handle, *grid, *block, shared, stream, parameters, 0) != 0:
+    has_clusters = fields[Launch.CLUSTER_X] != 0 and not is_compiled_for_clusters(kernel)
+    if has_clusters or fields[Launch.DEPENDENT] != 0 or words(kernel)[Start.COOPERATIVE] != 0:
+        is_made = submit_with_attributes(launch, kernel, parameters, has_clusters)
+    else:
+        is_made = submit_plain(launch, kernel, parameters)
+    if not is_made:
         return False
     # An error after the launch affects the whole context, and the next call of the driver reports it.
     if waits:
         hold_producers_back(launch, event)
     return True
+
+
+def submit_plain(launch: Any, kernel: Any, parameters: Any) -> Any:
+    """Calls `cuLaunchKernel`, and returns whether it succeeds."""
+    fields = words(launch)
+    grid = int32(fields[Launch.GRID_X]), int32(fields[Launch.GRID_Y]), int32(fields[Launch.GRID_Z])
+    block = int32(fields[Launch.BLOCK_X]), int32(fields[Launch.BLOCK_Y]), int32(fields[Launch.BLOCK_Z])
+    function, stream = known()[Word.LAUNCH_KERNEL], fields[Launch.STREAM]
+    handle, shared = words(kernel)[Start.KERNEL], int32(fields[Launch.SHARED] + words(kernel)[Start.MOVED])
+    return c_api.call_launch(function, handle, *grid, *block, shared, stream, parameters, 0) == 0
+
+
+def submit_with_attributes(launch: Any, kernel: Any, parameters: Any, has_clusters: Any) -> Any:
+    """Calls `cuLaunchKernelEx`, and returns whether it succeeds.
+
+    Its CUlaunchConfig has seven sizes of 32 bits, the stream, and the address and the number of attributes. Each of these has
+    its number and, from its second word on, a value of 64 bytes.
+    """
+    fields, config, attributes = (
+        words(launch),
+        local_array(_CONFIG_WORDS, int64),
+        local_array(3 * _ATTRIBUTE_WORDS, int64),
+    )
+    sizes, values = array_at(uint32, int64(address(config))), array_at(uint32, int64(address(attributes)))
+    for i in range(6):
+        sizes[i] = uint32(fields[Launch.GRID_X + i])
+    sizes[6] = uint32(fields[Launch.SHARED] + words(kernel)[Start.MOVED])
+    for i in range(3 * _ATTRIBUTE_WORDS):
+        attributes[i] = 0
+    count = int64(0)
+    if has_clusters:
+        attributes[0] = _CLUSTER_DIMENSION
+        for axis in range(3):
+            values[2 + axis] = uint32(fields[Launch.CLUSTER_X + axis])
+        count += 1
+    if words(kernel)[Start.COOPERATIVE] != 0:
+        attributes[_ATTRIBUTE_WORDS * count], attributes[_ATTRIBUTE_WORDS * count + 1] = _COOPERATIVE, 1
+        count += 1
+    if fields[Launch.DEPENDENT] != 0:
+        attributes[_ATTRIBUTE_WORDS * count], attributes[_ATTRIBUTE_WORDS * count + 1] = _STREAM_SERIALIZATION, 1
+        count += 1
+    config[4], config[5], config[6] = fields[Launch.STREAM], int64(address(attributes)), count
+    function, handle = known()[Word.LAUNCH_WITH_ATTRIBUTES], words(kernel)[Start.KERNEL]
+    return c_api.call_4(function, int64(address(config)), handle, parameters, 0) == 0
 
 
 def log_launch(launch: Any, kernel: Any) -> None:
@@ -451,13 +519,16 @@ RARE = (
     argument_reading.read_other,
     argument_reading.store_strides,
     argument_reading.strided_span,
+    fits_clusters,
     give_event,
     has_value,
     keep_forever,
     object_reading.foreign_stream,
     object_reading.long_int,
     object_reading.made_elsewhere,
+    object_reading.read_attributes,
     object_reading.several_sizes,
+    submit_with_attributes,
     take_event,
     try_prepared,
 )

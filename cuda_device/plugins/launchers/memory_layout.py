@@ -21,8 +21,8 @@ Word = IntEnum(
     "Word",
     "NONE FALSE TRUE CAPTURED "  # objects
     "BOOL INT FLOAT STR TUPLE BYTES KERNEL GPU_STREAM DEVICE_ARRAY "  # types
-    "GRID BLOCK STREAM SHARED CUDA_STREAM DEVICE_INDEX DEVICE_ID PTR POP APPEND "  # names
-    "LAUNCH_KERNEL GET_CONTEXT CAPTURE_STATE CAPTURE_INFO CONTEXT_OF_STREAM "  # functions of the driver
+    "GRID BLOCK STREAM SHARED CLUSTER DEPENDENT CUDA_STREAM DEVICE_INDEX DEVICE_ID PTR POP APPEND "  # names
+    "LAUNCH_KERNEL LAUNCH_WITH_ATTRIBUTES GET_CONTEXT CAPTURE_STATE CAPTURE_INFO CONTEXT_OF_STREAM "  # functions of the driver
     "CREATE_EVENT DESTROY_EVENT RECORD_EVENT WAIT_EVENT "
     "COMPARE_BYTES "  # a function of C
     "LAUNCH RING STREAM_TYPES STREAM_OF_LAUNCH STREAM_OF_CUPY SEVERAL_DEVICES",
@@ -38,10 +38,11 @@ MOST_PRODUCERS = 8
 Launch = IntEnum(
     "Launch",
     "STREAM CONTEXT DEVICE ORDERED CAPTURING ONLY_CHECKED RETAINED PENDING VALUES COUNT FACTS "
-    "GRID_X GRID_Y GRID_Z BLOCK_X BLOCK_Y BLOCK_Z SHARED THREADS PRODUCERS FIRST_PRODUCER",
+    "GRID_X GRID_Y GRID_Z BLOCK_X BLOCK_Y BLOCK_Z SHARED THREADS CLUSTER_X CLUSTER_Y CLUSTER_Z DEPENDENT "
+    "PRODUCERS FIRST_PRODUCER",
     start=0,
 )
-"""A launch: its stream and sizes.
+"""A launch: its stream and sizes. `CLUSTER_X` is 0 if the launch does not give the size of a cluster.
 
 `DEVICE` is the device number of a framework's stream, or -1. From `FIRST_PRODUCER` on there are `PRODUCERS` other streams on
 which its arrays are produced; an `ORDERED` launch is ordered with them. The queue `PENDING` keeps the arguments (`COUNT` objects
@@ -51,7 +52,8 @@ if the launch is not to be made. `FACTS` says whether the facts hold on which a 
 
 Start = IntEnum(
     "Start",
-    "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED MOVED CLUSTER_X CLUSTER_Y CLUSTER_Z NAME EVENTS",
+    "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED MOVED CLUSTER_X CLUSTER_Y CLUSTER_Z COOPERATIVE "
+    "NAME EVENTS",
     start=0,
 )
 """A compiled kernel that is loaded in a context.

@@ -1,4 +1,4 @@
-"""Machine code that reads Python objects: numbers, and `grid`, `block`, `stream` and `shared`.
+"""Machine code that reads Python objects: numbers, and the keywords of `launch`.
 
 The functions are device Python for the host: addresses are int64, and null is 0. They return False for anything unexpected, and
 their other results are then invalid. They read the memory of an object only after comparing its type.
@@ -202,7 +202,7 @@ def made_elsewhere(producer: Any, launch: Any) -> Any:
 # The stream and sizes of a launch
 
 
-KEYWORDS = 4
+KEYWORDS = 6
 """The number of keywords of `launch`: grid, block, stream, shared."""
 
 
@@ -214,10 +214,15 @@ def keyword_of(name: Any) -> Any:
         return int64(1)
     if name == known()[Word.STREAM]:
         return int64(2)
-    return int64(3) if name == known()[Word.SHARED] else int64(-1)
+    if name == known()[Word.SHARED]:
+        return int64(3)
+    if name == known()[Word.CLUSTER]:
+        return int64(4)
+    return int64(5) if name == known()[Word.DEPENDENT] else int64(-1)
 
 
 _INT_MAX = (1 << 31) - 1
+_MOST_CLUSTER = (limits.MOST_IN_CLUSTER,) * 3
 
 
 def read_launch(values: Any, launch: Any) -> Any:
@@ -233,12 +238,15 @@ def read_launch(values: Any, launch: Any) -> Any:
         return False
     if fields[Launch.GRID_X] * fields[Launch.BLOCK_X] >= limits.MOST_POSITIONS:
         return False
+    fields[Launch.CLUSTER_X] = fields[Launch.DEPENDENT] = 0
+    if (value[4] != 0 or value[5] != 0) and not read_attributes(values, launch):
+        return False
     fields[Launch.SHARED], right = int_of(value[3]) if value[3] != 0 else (int64(0), True)
     return right and fields[Launch.SHARED] >= 0 and fields[Launch.SHARED] <= _INT_MAX and find_stream(value[2], launch)
 
 
 def read_sizes(obj: Any, out: Any, most: Any) -> Any:
-    """Reads the size of a grid or a block, an int or a tuple of one to three, each of which is at most `most`."""
+    """Reads the size of a grid, a block or a cluster, an int or a tuple of one to three, each of which is at most `most`."""
     size = words(out)
     size[1] = size[2] = 1
     if obj == 0:
@@ -247,6 +255,19 @@ def read_sizes(obj: Any, out: Any, most: Any) -> Any:
         size[0], right = int_of(obj)
         return right and size[0] > 0 and size[0] <= most[0]
     return several_sizes(obj, out) and size[0] <= most[0] and size[1] <= most[1] and size[2] <= most[2]
+
+
+def read_attributes(values: Any, launch: Any) -> Any:
+    """Reads `cluster` and `dependent`, which may be None."""
+    fields, cluster, dependent = words(launch), words(values)[4], words(values)[5]
+    if cluster != 0 and cluster != known()[Word.NONE]:
+        if not read_sizes(cluster, launch + 8 * Launch.CLUSTER_X, _MOST_CLUSTER):
+            return False
+        blocks = fields[Launch.CLUSTER_X] * fields[Launch.CLUSTER_Y] * fields[Launch.CLUSTER_Z]
+        if blocks > limits.MOST_IN_CLUSTER:
+            return False
+    fields[Launch.DEPENDENT] = int64(dependent == known()[Word.TRUE])
+    return dependent == 0 or dependent == known()[Word.NONE] or type_of(dependent) == known()[Word.BOOL]
 
 
 def several_sizes(obj: Any, out: Any) -> Any:

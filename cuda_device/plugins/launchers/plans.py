@@ -99,6 +99,7 @@ _OBJECTS = {
 
 _DRIVER = {
     Word.LAUNCH_KERNEL: "cuLaunchKernel",
+    Word.LAUNCH_WITH_ATTRIBUTES: "cuLaunchKernelEx",
     Word.GET_CONTEXT: "cuCtxGetCurrent",
     Word.CAPTURE_STATE: "cuStreamIsCapturing",
     Word.CAPTURE_INFO: "cuStreamGetCaptureInfo",
@@ -274,10 +275,10 @@ def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
 
 def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
     job = variant.work.job
-    if variant.work.outline.cooperative:
-        raise UnsupportedSignature("a cooperative launch")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
+    if not {"cluster", "dependent"}.isdisjoint(parameter_names(kernel.underlying.__code__)):
+        raise UnsupportedSignature("a parameter that is named like a keyword of launch")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
     facts = None if kernel.options.interop else job.options.launch_facts
@@ -332,7 +333,7 @@ def _start_of(
         raise UnsupportedSignature("the per-thread stream")
     rows = [*dependency_table.rows_of(variant.work.dependencies, variant.contents), *more]
     if None in rows:
-        raise UnsupportedSignature("names that only Python can compare")
+        raise UnsupportedSignature("names that have changed, or have another value each time")
     table = dependency_table.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
     moved = architectures.moved_bytes(variant.work.shared_bytes)
@@ -356,6 +357,7 @@ def _start_of(
         cluster_x=cluster[0],
         cluster_y=cluster[1],
         cluster_z=cluster[2],
+        cooperative=variant.work.outline.cooperative,
         name=launch_log.number_of(job.name),
         events=id(events),
     )

@@ -16,7 +16,7 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32, uint32x2, uint32x4
 from cuda_device.extend import Known, aligned, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups, help_for_captured
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, tile_of
 
 KIND = "cp_async"
@@ -27,11 +27,11 @@ _OTHERWISE = "assign the element"
 def cp_async(dst: Any, i: Any, src: Any, j: Any, valid: bool = True) -> None:
     """Starts to copy the element `src[j]` in global memory to `dst[i]` in shared memory, or zeros if not `valid`.
 
-    The elements are of one type of 4, 8 or 16 bytes, which is aligned to its size: a vector such as float32x4, if need be by
-    `x.view(float32x4)`. `i` and `j` are integers or tuples of integers, which are checked like those of `dst[i]`; `dst` may be a
-    swizzled tile of such elements. If not `valid`, nothing is read, and `j` may be out of bounds. The element may be read only
-    when the thread has waited with `cp_async_wait`, or on a barrier (`cp_async_arrive`); the other threads see it after a
-    barrier that follows.
+    The elements are of one type of 4, 8 or 16 bytes, aligned to at least 4: a vector such as float32x4, if need be by
+    `x.view(float32x4)`. Those that are less aligned than their size, such as structs, are copied in parts. `i` and `j` are
+    integers or tuples of integers, which are checked like those of `dst[i]`; `dst` may be a swizzled tile of such elements. If
+    not `valid`, nothing is read, and `j` may be out of bounds. The element may be read only when the thread has waited with
+    `cp_async_wait`, or on a barrier (`cp_async_arrive`); the other threads see it after a barrier that follows.
 
     Device only, for sm_80 and later. Raises `CompileError` for other arguments. PTX: cp.async.
     """
@@ -66,23 +66,31 @@ def _(dst: Known, i: Known, src: Known, j: Known, valid: Known) -> Callable[...,
     element = tile.element if tile else dst.type.dtype  # type: ignore[union-attr]
     source = src.type
     if not isinstance(source, model.Array) or source.space not in (model.Space.GLOBAL, model.Space.GENERIC):
-        raise CompileError(f"cp_async copies from an array in global memory, not {src}", help=_ORDER)
+        raise CompileError(
+            f"cp_async copies from an array in global memory, not {src}", help=help_for_captured(src, _ORDER)
+        )
     if source.dtype != element:
         raise CompileError(
             f"cp_async copies elements of one type, not from {source.dtype} to {element}",
             help="view one array as the other type: x.view(…)",
         )
     size = layout.size_of(element)
-    if size not in (4, 8, 16) or layout.align_of(element) != size or source.align:
+    part = min(size, layout.align_of(element))
+    if size not in (4, 8, 16) or part < 4:
         raise CompileError(
-            f"cp_async copies elements of 4, 8 or 16 bytes, aligned to their size, not {element}",
+            f"cp_async copies elements of 4, 8 or 16 bytes, aligned to at least 4, not {element}",
             help="view both arrays as elements that are: x.view(float32x4), for example",
+        )
+    if source.align:
+        help = "copy the array on the host, or view it as smaller elements"
+        raise CompileError(
+            f"cp_async copies elements that are aligned as their type asks, not those of {src}", help=help
         )
     for index, axes in ((i, ndim), (j, source.ndim)):
         _check_index(index, axes)
     if not isinstance(valid.type, model.Number) or valid.type.is_complex:
         raise CompileError(f"valid must be a bool, not {valid}", help="write a comparison")
-    return _copier(tile, size)
+    return _copier(tile, part, size // part)
 
 
 _ORDER = "write cp_async(dst, i, src, j), with dst in shared memory and src in global memory"
@@ -105,22 +113,23 @@ def _check_index(index: Known, ndim: int) -> None:
 
 
 @functools.cache
-def _copier(tile: Tile | None, size: int) -> Callable[..., Any]:
-    """The device function that copies an element of so many bytes."""
+def _copier(tile: Tile | None, size: int, count: int) -> Callable[..., Any]:
+    """The device function that copies an element in so many parts of `size` bytes."""
     offset = _offset if tile is None else _offset_in(tile)
     to = ".reg .b32 to; cvt.u32.u64 to, $0; add.u32 to, to, $1;"
     template = f"{{ {to} cp.async.{'cg' if size == 16 else 'ca'}.shared.global [to], [$2], {size}, $3; }}"
-    word, zeros = {4: uint32, 8: uint32x2, 16: uint32x4}[size], (0,) * (size // 4)
+    word, zeros, parts = {4: uint32, 8: uint32x2, 16: uint32x4}[size], (0,) * (size // 4), tuple(range(count))
 
     def copy(dst: Any, i: Any, src: Any, j: Any, valid: Any) -> None:
-        source = src.pointer(*as_tuple(j)) if valid else src.pointer()
-        array = array_of(dst) if tile else aligned(dst, size)
-        ptx(template, array, uint32(offset(dst, as_tuple(i))), source, uint32(size if valid else 0), host=on_cpu)
+        source = (src.pointer(*as_tuple(j)) if valid else src.pointer()).cast(word)
+        array, first = array_of(dst) if tile else aligned(dst, size), uint32(offset(dst, as_tuple(i)))
+        for k in parts:
+            ptx(template, array, first + k * size, source + k, uint32(size if valid else 0), host=on_cpu)
 
     def on_cpu(array: Any, position: Any, source: Any, nbytes: Any) -> None:
-        target, elements = array.pointer().cast(word), source.cast(word)
+        target = array.pointer().cast(word)
         copies.begin_copy(KIND)
-        target[position // size] = elements[0] if nbytes > 0 else word(*zeros)
+        target[position // size] = source[0] if nbytes > 0 else word(*zeros)
         copies.end_copy()
 
     return copy

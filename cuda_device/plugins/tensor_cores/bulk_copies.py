@@ -36,7 +36,7 @@ from cuda_device import (
 )
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
-from cuda_device.plugins.tensor_cores.single_instructions import groups
+from cuda_device.plugins.tensor_cores.single_instructions import groups, help_for_captured
 
 KIND = "bulk"
 """The name of these copies for the race detector."""
@@ -124,7 +124,8 @@ def _array(known: Known, entity: str, in_shared: bool) -> model.Array:
     type, space = known.type, "shared" if in_shared else "global"
     is_there = isinstance(type, model.Array) and (type.space is model.Space.SHARED) == in_shared
     if not isinstance(type, model.Array) or not is_there or type.space is model.Space.LOCAL:
-        raise CompileError(f"{entity} takes an array in {space} memory here, not {known}", help=_ORDER[entity])
+        help = help_for_captured(known, _ORDER[entity])
+        raise CompileError(f"{entity} takes an array in {space} memory here, not {known}", help=help)
     if type.layout is not model.Layout.C:
         raise CompileError(f"{entity} takes contiguous arrays, not {known}", help="copy its rows one by one")
     return type

@@ -30,6 +30,7 @@ from cuda_device import (
     uint32x4,
 )
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import whole_warp
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, index_in, tile_of
 
 
@@ -37,9 +38,9 @@ def ldmatrix(tile: Any, row: Any, column: Any, num: int = 4, trans: bool = False
     """Loads 1, 2 or 4 matrices of eight rows of 16 bytes from a tile. Returns a tuple of `num` uint32, one of each matrix.
 
     In lane 8 i + r, `row` and `column`, in elements, say where row r of the i-th matrix begins; the other lanes may pass
-    anything. `column` is a multiple of 16 bytes, as is the length of the tile's rows. Lane 4 r + c gets word c of row r of each
-    matrix. With `trans`, each matrix of 8 x 8 elements of 16 bits is transposed. `num` and `trans` are constants. The elements
-    of the tile, which may be swizzled, have 8, 16 or 32 bits.
+    anything. Both are zero or more; `column` is a multiple of 16 bytes, as is the length of the tile's rows. Lane 4 r + c gets
+    word c of row r of each matrix. With `trans`, each matrix of 8 x 8 elements of 16 bits is transposed. `num` and `trans` are
+    constants. The elements of the tile, which may be swizzled, have 8, 16 or 32 bits.
 
     All lanes of the warp must call it together. Device only, for sm_75 and later. Raises `CompileError` for other tiles; CPU
     streams report rows outside of the tile, and columns that are no multiple. PTX: ldmatrix.
@@ -104,6 +105,8 @@ def _checked(known: Known, row: Known, column: Known, entity: str) -> Tile:
     for name, index in (("row", row), ("column", column)):
         if not model.is_index(index.type):
             raise CompileError(f"the {name} must be an integer, not {index}", help="convert it: int(…)")
+        if isinstance(index.value, int) and index.value < 0:
+            raise CompileError(f"{entity} has no {name} {index.value}", help=_FROM_START)
     if isinstance(column.value, int) and column.value % unit:
         raise CompileError(
             f"a row of a matrix cannot begin in the column {column.value}",
@@ -159,7 +162,7 @@ def _address(tile: Tile) -> Callable[..., Any]:
 
 
 def _moved(x: Any) -> Any:
-    return ptx("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", x, result=uint32, host=_transposed, volatile=False)
+    return ptx("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", x, result=uint32, host=_moved_on_cpu, volatile=False)
 
 
 # On CPU streams: each lane accesses the row that it names, and shuffles exchange the words of rows
@@ -167,9 +170,10 @@ def _moved(x: Any) -> Any:
 
 @functools.cache
 def _loader_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
-    matrices, lanes, line = tuple(range(num)), 8 * num, _line(tile)
+    matrices, lanes, line, check = tuple(range(num)), 8 * num, _line(tile), whole_warp("ldmatrix")
 
     def load(array: Any, _: Any, row: Any, column: Any) -> Any:
+        check()
         words, loaded = line(array, row, column) if lane_id < lanes else uint32x4(0, 0, 0, 0), local_array(num, uint32)
         for i in range(num):
             loaded[i] = (
@@ -187,7 +191,7 @@ def _line(tile: Tile) -> Callable[..., Any]:
     words, shifts = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits)))
 
     def line(array: Any, row: Any, column: Any) -> Any:
-        _check_column(column, 128 // bits)
+        _check_start(row, column, 128 // bits)
         result = uint32x4(0, 0, 0, 0)
         for w in words:
             word = uint32(0)
@@ -199,10 +203,13 @@ def _line(tile: Tile) -> Callable[..., Any]:
     return line
 
 
+_FROM_START = "count from the first row and column: negative numbers do not count from the end"
 _UNSIGNED: dict[int, Any] = {8: uint8, 16: uint16, 32: uint32}
 
 
-def _check_column(column: Any, unit: Any) -> None:
+def _check_start(row: Any, column: Any, unit: Any) -> None:
+    if row < 0 or column < 0:
+        raise IndexError(f"a row of a matrix begins at ({row}, {column})", _FROM_START)
     if column % unit != 0:
         raise ValueError(f"a row of a matrix begins in the column {column}", "begin at a multiple of 16 bytes")
 
@@ -222,10 +229,11 @@ def _column(words: Any, first: Any) -> Any:
 
 @functools.cache
 def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
-    index, bits = index_in(tile), tile.element.bits
+    index, bits, check = index_in(tile), tile.element.bits, whole_warp("stmatrix")
     words, shifts, unsigned = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits))), _UNSIGNED[bits]
 
     def store(array: Any, _: Any, row: Any, column: Any, *regs: Any) -> None:
+        check()
         result = uint32x4(0, 0, 0, 0)
         for i, x in enumerate(regs):
             register = _transposed(x) if trans else x
@@ -234,12 +242,20 @@ def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
                 if lane_id // 8 == i:
                     result[w] = word
         if lane_id < 8 * num:
-            _check_column(column, 128 // bits)
+            _check_start(row, column, 128 // bits)
             for w in words:
                 for i, shift in shifts:
                     array[index(row, column + w * (32 // bits) + i)] = unsigned(result[w] >> shift).view(array.dtype)
 
     return store
+
+
+_check_movmatrix = whole_warp("movmatrix")
+
+
+def _moved_on_cpu(x: Any) -> Any:
+    _check_movmatrix()
+    return _transposed(x)
 
 
 def _transposed(x: Any) -> Any:

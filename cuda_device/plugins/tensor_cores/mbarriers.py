@@ -247,7 +247,7 @@ def _need_clusters() -> None:
     raise DeviceOnlyError.of("MBarrier.arrive")
 
 
-_need_clusters.__qualname__ = "scope='cluster' or rank of MBarrier"
+_need_clusters.__qualname__ = "MBarrier.arrive or MBarrier.wait with a rank or scope='cluster'"
 
 
 @specialised(_need_clusters, since=sm90)
@@ -353,9 +353,9 @@ def complete_bytes(bar: Any, nbytes: Any) -> None:
 
 
 def _arrivals(count: Any) -> Any:
-    if count > _MOST_COUNT:
+    if count < 1 or count > _MOST_COUNT:
         raise ValueError(
-            f"a barrier on a CPU stream counts up to 32767 arrivals, not {count}", "arrive with a smaller count"
+            f"from 1 to 32767 arrivals at a barrier on a CPU stream are counted, not {count}", "give it another count"
         )
     return uint64(count)
 

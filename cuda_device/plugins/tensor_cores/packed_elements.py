@@ -85,7 +85,11 @@ def to_tf32(x: Any) -> np.float32:
 @specialised(pack)
 def _(*arguments: Known) -> Callable[..., Any]:
     *x, dtype, saturate = arguments
-    if dtype.constant and dtype.python is None and x:
+    if dtype.constant and dtype.python is None:
+        if not x or isinstance(x[-1].type, model.Number):
+            raise CompileError(
+                "pack needs the type of the elements", help="write pack(x, y, dtype=float16), for example"
+            )
         dtype = x.pop()
     element, types = _element(dtype, "pack"), tuple(_real(known, "pack") for known in x)
     if len(x) * element.bits != 32:

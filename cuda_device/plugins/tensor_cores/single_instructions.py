@@ -1,4 +1,4 @@
-"""What entities share that are instructions: those without operands, groups of copies, and indices that may be tuples."""
+"""What entities share that are instructions: those without operands, groups of copies, indices that may be tuples, a help."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, ptx
-from cuda_device.extend import Known, constant_of, copies, specialised
+from cuda_device import CompileError, ballot_sync, ptx
+from cuda_device.extend import Known, constant_of, copies, model, specialised
 
 
 def nothing(*_: Any) -> None:
@@ -54,6 +54,24 @@ def _waiter(name: str, kind: str, pending: int, read: bool) -> Callable[..., Any
     return wait
 
 
+@functools.cache
+def whole_warp(name: str) -> Callable[[], None]:
+    """Returns the device function by which CPU streams report an instruction that only some lanes of a warp have reached."""
+
+    def check() -> None:
+        if ballot_sync(-1, True) != 0xFFFFFFFF:
+            raise RuntimeError(
+                f"only some lanes of the warp call {name}", "let all 32 lanes call it together, and none return before"
+            )
+
+    return check
+
+
 def as_tuple(items: Any) -> Any:
     """A tuple as itself, and anything else as a tuple of one item."""
     return items if isinstance(items, tuple) else (items,)
+
+
+def help_for_captured(known: Known, help: str) -> str:
+    """The help for an operand that is not in device memory, which differs if the kernel captures a Python object."""
+    return "pass it to the kernel as an argument" if isinstance(known.type, model.Static) else help

@@ -38,6 +38,7 @@ _HELP = (
     "a tile is shared_array((rows, columns), T), a part of one such as tiles[stage], or swizzled(…) of these; "
     "for a TileLayout write layout.tile(array, stage)"
 )
+_HELP_FOR_SLICES = "a slice has no constant shape: write rows(tile, start, count), or one axis more and tiles[stage]"
 
 
 def swizzled(tile: Any, bytes: int) -> Any:
@@ -47,10 +48,10 @@ def swizzled(tile: Any, bytes: int) -> Any:
     the shape (rows, w). One with three axes, (p, rows, w), is p panels side by side: logically a tile of the shape
     (rows, p * w). The memory must be aligned to 8 * `bytes` bytes: a `shared_array` that is so used is aligned by itself.
 
-    `t[i, j]` is the element in row i and column j of the logical tile, and can be assigned to; `t.shape`, `t.dtype` and
-    `t.nbytes` are those of an array of the logical shape, `t.T` is the transposed tile, and `t.view(T)` the tile with elements of
-    another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only. Raises
-    `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
+    `t[i, j]` is the element in row i and column j of the logical tile, and can be assigned to; `t.shape`, `t.size`, `t.dtype`
+    and `t.nbytes` are those of an array of the logical shape, `t.T` is the transposed tile, and `t.view(T)` the tile with
+    elements of another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only.
+    Raises `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
     """
     raise DeviceOnlyError.of("swizzled")
 
@@ -105,7 +106,10 @@ def tile_of(known: Known, entity: str) -> Tile:
         return host.tile  # type: ignore[no-any-return]
     array = _shared_array(known, 2)
     if array is None:
-        raise CompileError(f"{entity} takes a tile, a two-dimensional array in shared memory, not {known}", help=_HELP)
+        raise CompileError(
+            f"{entity} takes a tile, a two-dimensional array in shared memory, not {known}",
+            help=_HELP_FOR_SLICES if _is_open(known) else _HELP,
+        )
     return Tile(array.dtype, (array.lengths[0], array.lengths[1]))
 
 
@@ -122,6 +126,12 @@ def _shared_array(known: Known, *ndims: int) -> model.Array | None:
     if not isinstance(type, model.Array) or type.space is not model.Space.SHARED or not type.lengths:
         return None
     return type if type.layout is model.Layout.C and type.ndim in ndims else None
+
+
+def _is_open(known: Known) -> bool:
+    """Whether a value is an array in shared memory whose shape is not constant, such as a slice."""
+    type = known.type
+    return isinstance(type, model.Array) and type.space is model.Space.SHARED and not type.lengths
 
 
 def array_of(tile: Any) -> Any:
@@ -242,9 +252,9 @@ def _view(self: Any, dtype: Any) -> Any:
 def _tile_class(tile: Tile) -> Any:
     """The struct of the tiles of a type."""
     members = {"array": model.Array(tile.element, 3 if tile.pitch else 2)}
-    nbytes = tile.shape[0] * tile.shape[1] * layout.size_of(tile.element)
-    names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "nbytes": nbytes}
-    names["transposed"] = tile.transposed
+    size = tile.shape[0] * tile.shape[1]
+    names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "size": size, "transposed": tile.transposed}
+    names["nbytes"] = size * layout.size_of(tile.element)
     names |= {"dtype": property(_dtype), "T": property(_transpose)}
     names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem), "view": func(_view)}
     return struct(type(f"swizzled{tile.pattern}", (), {"__annotations__": members, "__module__": __name__, **names}))
@@ -270,7 +280,9 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
     if array is None:
         raise CompileError(
             f"swizzled takes a contiguous array of two or three axes in shared memory, not {tile}",
-            help="write shared_array((rows, columns), T), or a part of one such as tiles[stage]",
+            help=_HELP_FOR_SLICES
+            if _is_open(tile)
+            else "write shared_array((rows, columns), T), or a part of one such as tiles[stage]",
         )
     (*panels, count, width), size = array.lengths, layout.size_of(array.dtype)
     if size * width != pattern or 16 % size:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import cuda_device as device
-from cuda_device import ArrayType, LaunchError, as_array, int64, pointer
+from cuda_device import ArrayType, LaunchError, int64, pointer
 from cuda_device.extend import ByValue, array_view, dataclass, driver, layout, model, struct_model, users_traceback
 
 MOST_AXES = 5
@@ -50,7 +50,7 @@ class TensorMap(ByValue):
     __slots__ = ("array", "box", "dtype", "fill", "nbytes", "swizzle")
 
     def __init__(self, array: Any, box: Any, *, swizzle: int = 0, fill: str = "zeros", dtype: Any = None) -> None:
-        view = array_view(as_array(array, order="strided", name="array"))
+        view = array_view(array)
         _check_array(view.data, view.shape, view.strides, view.itemsize)
         kind = Boxes(_element_of(view.element, dtype), _box_of(box), swizzle, fill, dtype == TF32, view.readonly)
         if len(kind.box) != view.ndim:
@@ -59,6 +59,8 @@ class TensorMap(ByValue):
         super().__init__(map_class(kind), array, view)
         self.array, self.box, self.swizzle, self.fill, self.nbytes = array, kind.box, swizzle, fill, kind.nbytes
         self.dtype = TF32 if kind.is_tf32 else _CLASSES[kind.element]
+        if view.device.on_gpu:
+            self._cuda_device_bytes_(True)  # which the launchers in machine code need
 
     @classmethod
     @users_traceback
@@ -71,8 +73,8 @@ class TensorMap(ByValue):
         exactly so many, or 0 for none. What lies outside the array is read as `fill`: "zeros" or, for floats, "nan". With the
         `dtype` "tf32", loads round the elements of a float32 array to that format.
 
-        The map keeps the array alive, and describes the memory that it has now. The array is viewed as by `as_array`: pass
-        `as_array(array, stream=s)` while a graph is captured on the stream s. Kernels take the map by value, with the type
+        The map keeps the array alive, and describes the memory that it has now. Launches with the map are ordered with the work
+        of the array's library, as with the array. Kernels take the map by value, with the type
         `TensorMapType(dtype, box, swizzle, fill)`. Raises `LaunchError`, with the reason, for what the hardware cannot do.
         CUDA: cuTensorMapEncodeTiled.
         """
@@ -85,8 +87,8 @@ class TensorMap(ByValue):
             steps, missing = [stride // view.itemsize for stride in view.strides], MOST_AXES - view.ndim
             axes = *view.shape, *(1,) * missing, *steps, *(0,) * missing
             return struct.pack(f"=Q{2 * MOST_AXES}q", view.data, *axes).ljust(_SIZE, b"\0")
-        with driver.using(driver.context_of(view.ordinal)):
-            return _encoded(view.data, view.shape, _steps(view.shape, view.strides), self)
+        ends = _steps(view.shape, view.strides)
+        return _encoded(view.ordinal, view.data, view.shape, ends, self.dtype, self.box, self.swizzle, self.fill)
 
     def __reduce__(self) -> Any:
         dtype = TF32 if self.dtype == TF32 else None
@@ -164,7 +166,7 @@ def _refusal(reason: str, help: str) -> LaunchError:
 
 def _box_of(box: Any) -> tuple[int, ...]:
     try:
-        return tuple(operator.index(length) for length in (box if isinstance(box, Sequence) else (box,)))
+        return (operator.index(box),) if hasattr(box, "__index__") else tuple(map(operator.index, box))
     except TypeError:
         raise _refusal(f"box={box!r}", "give a tuple with the length of a box along each axis") from None
 
@@ -203,10 +205,10 @@ def _check_array(data: int, shape: Sequence[int], strides: Sequence[int], itemsi
             raise _refusal(reason, "pad the rows of the array, or copy it (.copy())")
 
 
-def _steps(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+def _steps(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The strides of all axes but the last one; that of an axis of length 1, which does not matter, is one unit."""
     pairs = zip(shape[:-1], strides[:-1], strict=True)
-    return [stride if length != 1 else _UNIT for length, stride in pairs]
+    return tuple([stride if length != 1 else _UNIT for length, stride in pairs])
 
 
 def _check_box(boxes: Boxes) -> None:
@@ -238,16 +240,27 @@ _ENCODE = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-def _encoded(data: int, shape: Sequence[int], steps: Sequence[int], map: TensorMap) -> bytes:
-    """The driver's description of an array, whose context is current. Its axes are in the opposite order."""
+@functools.lru_cache(maxsize=1024)
+def _encoded(
+    ordinal: int,
+    data: int,
+    shape: tuple[int, ...],
+    steps: tuple[int, ...],
+    dtype: Any,
+    box: tuple[int, ...],
+    swizzle: int,
+    fill: str,
+) -> bytes:
+    """The driver's description of an array, which depends on nothing else. Its axes are in the opposite order."""
     rank, memory = len(shape), ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
     start = -ctypes.addressof(memory) % _ALIGNMENT
     longs, words = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
-    tables = longs(*shape[::-1]), longs(*steps[::-1]), words(*map.box[::-1]), words(*(1,) * rank)
+    tables = longs(*shape[::-1]), longs(*steps[::-1]), words(*box[::-1]), words(*(1,) * rank)
     addresses = [ctypes.addressof(table) for table in tables]
-    patterns = 0, SWIZZLES[map.swizzle], _L2_256_BYTES, _FILLS[map.fill]
-    status = _ENCODE(driver.entry_point("cuTensorMapEncodeTiled"))(
-        ctypes.addressof(memory) + start, _NUMBERS[map.dtype], rank, data, *addresses, *patterns
-    )
-    driver.check((status,), f"describing an array of the shape {tuple(shape)} by a tensor map")
+    patterns = 0, SWIZZLES[swizzle], _L2_256_BYTES, _FILLS[fill]
+    with driver.using(driver.context_of(ordinal)):
+        status = _ENCODE(driver.entry_point("cuTensorMapEncodeTiled"))(
+            ctypes.addressof(memory) + start, _NUMBERS[dtype], rank, data, *addresses, *patterns
+        )
+    driver.check((status,), f"describing an array of the shape {shape} by a tensor map")
     return memory.raw[start : start + _SIZE]

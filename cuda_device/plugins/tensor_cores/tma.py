@@ -73,7 +73,8 @@ def _boxes_of(map: Known, entity: str) -> Boxes:
     boxes = getattr(boxes, "boxes", None)
     if not isinstance(boxes, Boxes):
         raise CompileError(
-            f"{entity} takes a TensorMap, not {shown(map)}", help="pass TensorMap.of(array, box) to the kernel"
+            f"{entity} takes a TensorMap that is an argument of the kernel, not {shown(map)}",
+            help="pass TensorMap.of(array, box) to the kernel",
         )
     return boxes
 

@@ -26,7 +26,7 @@ from cuda_device import (
 from cuda_device.extend import Known, dataclass, model, replace, specialised
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
 from cuda_device.plugins.tensor_cores.packed_elements import ELEMENTS, pack, unpacked
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, whole_warp
 from cuda_device.plugins.tensor_cores.swizzling import shown
 
 
@@ -108,7 +108,7 @@ def _chosen(known: Known, name: str, product: WarpProduct) -> Registers:
     help = "see fragment_place for what a lane holds, and pack for uint32 of several elements"
     raise CompileError(
         f"{product} takes {' or '.join(map(str, choices))} as {name}, not {given}",
-        help=help if is_tuple else "load the registers of a lane from a tile with ldmatrix",
+        help=help if is_tuple else "give it a tuple: tuple(x) of a list x, or what ldmatrix loads from a tile",
     )
 
 
@@ -191,9 +191,10 @@ def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
     """
     type, add = HOST_TYPES[_registers("a", product)[0].type], _adder(product, accumulator)
     in_a, in_b = (_registers(name, product)[0].count for name in "ab")
-    count = in_a + 2 * in_b
+    count, check = in_a + 2 * in_b, whole_warp("mma_sync")
 
     def multiplied(*registers: Any) -> Any:
+        check()
         a, b = registers[:in_a], registers[in_a : in_a + in_b]
         own, words = local_array(count, type), local_array((4, count), type)
         own[:] = (*a, *b, *b)

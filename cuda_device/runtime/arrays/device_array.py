@@ -559,9 +559,13 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None,
     return DeviceArray(allocate(nbytes, stream, zero=zero, resource=memory), lengths, dtype, stream)
 
 
-def array_view(array: DeviceArray) -> ArrayView:
-    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory."""
-    return array._view
+def array_view(array: Any, name: str = "array") -> ArrayView:
+    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory.
+
+    `array` is an array of any library, and `name` its name in messages. No stream waits for the library, so that the memory may
+    be used by launches that have the array as an argument. Raises what `as_array` does for other objects.
+    """
+    return array._view if isinstance(array, DeviceArray) else _view_for(array, name, _UNORDERED)
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:
@@ -665,7 +669,9 @@ def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
         ) from error
 
 
+_UNORDERED = -1  # the stream for which no library waits
 _PADS = ("left", "right")
+_ORDERS = tuple(Layout)
 _ARRAY = "pass an object with __dlpack__ or __cuda_array_interface__, or a NumPy array; device.array(…) copies lists"
 
 
@@ -697,17 +703,16 @@ def as_array(
     """
     if pad not in _PADS:
         raise ValueError(f"pad={pad!r}: write one of {', '.join(map(repr, _PADS))}")
-    if order not in tuple(Layout):
+    if order not in _ORDERS:
         raise ValueError(f"order={order!r}: write one of {', '.join(repr(layout.value) for layout in Layout)}")
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
     target = None if stream is None else as_stream(stream)
-    view = named_view(x, f"the array {name!r}", target)
-    if view is None:
-        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
+    view = _view_for(x, name, driver.LEGACY_STREAM if target is None else target.consumer)
     if dtype is not None and view.element != (element := pointee_of(element_of(dtype))):
         raise CallError(f"{_text(view, name)} is not one of {element}", "convert it, as with x.astype(…)")
-    _check_order(view, order, name)
+    if order != Layout.STRIDED:
+        _check_order(view, order, name)
     padded = _padded(view, view.ndim if ndim is None else operator.index(ndim), pad, name)
     if readonly:
         padded = replace(padded, readonly=True)
@@ -722,6 +727,14 @@ def as_array(
             with target.using():
                 driver.order((view.stream,), (target.handle,))
     return DeviceArray.over(padded, target)
+
+
+def _view_for(x: Any, name: str, stream: int | None) -> ArrayView:
+    """The view of an array for use on a stream (see `view_of`). Raises `CallError` for other objects."""
+    view = named_view(x, f"the array {name!r}", stream)
+    if view is None:
+        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
+    return view
 
 
 def _text(view: ArrayView, name: str) -> str:
@@ -744,7 +757,7 @@ def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
 def _check_order(view: ArrayView, order: str, name: str) -> None:
     step = -1 if order == Layout.F else 1
     layout = layout_of(view.shape[::step], view.strides[::step], view.itemsize)
-    if order != Layout.STRIDED and layout is not Layout.C:
+    if layout is not Layout.C:
         raise LaunchError(
             f"{_text(view, name)} has strides {view.strides}, which are not those of a contiguous array of order {order!r}",
             'copy it, as with x.copy() or x.contiguous(), or allow order="strided"',

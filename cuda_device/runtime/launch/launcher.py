@@ -281,11 +281,20 @@ def launch(
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
     `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
     """
-    if (
-        cluster is None
-        and dependent is None
-        and machine_launch
-        and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs)
+    if machine_launch and (
+        machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs)
+        if cluster is None and dependent is None
+        else machine_launch(
+            f,
+            *args,
+            grid=grid,
+            block=block,
+            stream=stream,
+            shared=shared,
+            cluster=cluster,
+            dependent=dependent,
+            **kwargs,
+        )
     ):
         return
     try:

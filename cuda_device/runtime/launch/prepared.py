@@ -137,7 +137,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         changed = args or kwargs or kernel.underlying.__code__ is not code
         (launch_of(_exchanged(kernel, values, args, kwargs)) if changed else as_prepared)()
         owner = reference() if kernel.native is not None else None
-        if not {"cluster", "dependent"} & sizes.keys() and owner is not None and isinstance(owner.func, FunctionType):
+        if owner is not None and isinstance(owner.func, FunctionType):
             owner._start_by(hooks.plugin(hooks.LAUNCHERS).prepared(kernel, values, sizes, owner.func) or owner.func)
 
     return start

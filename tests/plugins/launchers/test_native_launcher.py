@@ -349,6 +349,20 @@ def test_arguments_by_value(gpu, framework):
         gpu.launch(kernel, (1, table), y)
 
 
+def test_attributes_that_a_class_must_not_have(gpu):
+    """Classes may get overloads of the functions that the kernel calls with their objects."""
+    text = "tile = device.swizzled(device.shared_array((8, 32), device.float32), 128); tile[0, 0] = x[0]; y[0] = tile[0, 0]"
+    kernel, x, y = gpu.warmed(text)
+    assert gpu.by_machine_code(kernel, x, y)
+    (variant,) = kernel.variants.values()
+    absent = [name for name in variant.work.dependencies if name.is_missing and isinstance(name.owner, type)]
+    setattr(absent[-1].owner, absent[-1].name, None)
+    try:
+        assert not gpu.by_machine_code(kernel, x, y)
+    finally:
+        delattr(absent[-1].owner, absent[-1].name)
+
+
 def test_tuples_and_none(gpu):
     kernel = new("t[0][0] = t[1][1] if o is None else 0", "t, o")
     (x,) = tensors(1)
@@ -1180,6 +1194,79 @@ def test_clusters_and_large_shared_arrays(gpu):
     assert gpu.last[1] == (6, 2, 1)
     with pytest.raises(device.LaunchError, match="whole clusters"):
         gpu.launch(kernel, x, y, grid=3)
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+@pytest.mark.parametrize(
+    ("options", "sizes", "attributes"),
+    [
+        ({}, {"cluster": 2}, [(4, 2, 1, 1)]),
+        ({}, {"cluster": (2, 3)}, [(4, 2, 3, 1)]),
+        ({}, {"dependent": True}, [(6, 1, 0, 0)]),
+        ({}, {"cluster": (1, 1, 2), "dependent": True}, [(4, 1, 1, 2), (6, 1, 0, 0)]),
+        ({"cluster": (2, 1, 1)}, {"cluster": 2}, None),
+        ({"cluster": (2, 1, 1)}, {"dependent": True}, [(6, 1, 0, 0)]),
+    ],
+)
+def test_attributes_of_launches(gpu, copy, options, sizes, attributes, is_prepared):
+    kernel, _, x, y = copy
+    kernel, sizes = device.kernel(**options)(kernel.underlying), {"grid": (4, 6, 2), "shared": 64, **sizes}
+    gpu.warm(kernel, x, y, **sizes)
+    by_python, attributes_by_python = gpu.last, gpu.driver.attributes_of_launches.copy()
+    gpu.driver.attributes_of_launches.clear()
+    if is_prepared:
+        prepared = device.prepare(kernel, x, y, block=32, stream=gpu.stream, **sizes)
+        prepared()
+        assert gpu.driver.by_address == 1
+    else:
+        assert gpu.by_machine_code(kernel, x, y, **sizes)
+    assert gpu.last == by_python
+    assert gpu.driver.attributes_of_launches == ([] if attributes is None else [attributes])
+    not_cooperative = (2, 0, 0, 0)
+    assert all([row for row in rows if row != not_cooperative] == attributes for rows in attributes_by_python)
+
+
+def test_cooperative_launches(gpu):
+    kernel, (x, y) = new("device.grid_sync()\n    y[device.tid(1)] = x[device.tid(1)]"), tensors()
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.driver.attributes_of_launches == [[(2, 1, 0, 0)]]
+    gpu.driver.failing["cuLaunchKernel"] = Result.CUDA_ERROR_INVALID_VALUE  # as for too many blocks
+    with pytest.raises(device.LaunchError, match="can run only"):
+        gpu.launch(kernel, x, y, grid=1 << 20)
+    gpu.driver.failing.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    gpu.driver.capturing.add(STREAM)
+    gpu.driver.by_address = 0
+    gpu.launch(kernel, x, y)
+    assert gpu.driver.by_address == 0
+
+
+def test_attributes_that_machine_code_leaves_to_python(gpu, copy):
+    kernel, _, x, y = copy
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y, cluster=None, dependent=None)
+    assert gpu.by_machine_code(kernel, x, y, cluster=1, dependent=False)
+    for sizes, problem in [
+        ({"grid": 3, "cluster": 2}, "not a multiple of cluster"),
+        ({"grid": 16, "cluster": 16}, "cluster"),
+        ({"grid": (4, 4), "cluster": (4, 4)}, "at most 8 blocks"),
+        ({"dependent": 1.5}, "not a bool"),
+    ]:
+        with pytest.raises(device.LaunchError, match=problem):
+            gpu.launch(kernel, x, y, **sizes)
+    compiled = device.kernel(cluster=2)(kernel.underlying)
+    gpu.warm(compiled, x, y, grid=4)
+    with pytest.raises(device.LaunchError, match=r"compiled for clusters of \(2, 1, 1\)"):
+        gpu.launch(compiled, x, y, grid=4, cluster=4)
+    assert gpu.by_machine_code(compiled, x, y, grid=4)
+
+
+def test_parameters_that_are_named_like_attributes(gpu):
+    kernel, (x, y) = new("y[device.tid(1)] = x[cluster]", "x, y, cluster"), tensors()
+    for _ in range(2 * BY_PYTHON):
+        gpu.launch(kernel, x, y, cluster=5)
+    assert gpu.driver.attributes_of_launches == []
 
 
 def test_a_kernel_with_few_threads(gpu):

@@ -8,7 +8,22 @@ import pytest
 import cuda_device as device
 from cuda_device import bfloat16, complex128, float32, float32x2, float32x4, int8, int32, int64
 
+
+@device.struct
+class Pair:
+    key: int32
+    value: float32
+
+
+@device.struct
+class Entry:
+    key: int64
+    pair: Pair
+
+
 TYPES = {
+    Pair: ("ca", 4),
+    Entry: ("ca", 8),
     float32: ("ca", 4),
     float32x2: ("ca", 8),
     int64: ("ca", 8),
@@ -162,7 +177,7 @@ def test_indices_are_checked(i, j):
         (lambda s, x: device.cp_async(s.view(int32), 0, x, 0), "elements of one type, not from float32 to int32"),
         (
             lambda s, x: device.cp_async(s.view(int8), 0, x.view(int8), 0),
-            "4, 8 or 16 bytes, aligned to their size, not int8",
+            "4, 8 or 16 bytes, aligned to at least 4, not int8",
         ),
         (
             lambda s, x: device.cp_async(s, (0, 0), x, 0),
@@ -190,3 +205,13 @@ def test_refusals(call, message):
     assert ": device.cp_async" in str(raised.value)
     with pytest.raises(device.DeviceOnlyError):
         device.cp_async_wait()
+
+
+def test_vectors_that_are_less_aligned_are_refused():
+    @device.kernel
+    def copies(x):
+        device.cp_async(device.shared_array(4, float32x4), 0, x, 0)
+
+    x = np.zeros(33, np.float32)[1:].view(device.numpy_dtype(float32x4))
+    with pytest.raises(device.CompileError, match="aligned as their type asks, not those of array<vector<float32, 4>"):
+        device.launch(copies, x, grid=1, block=1, stream=device.cpu_stream())

@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ir_helpers import programs_in
-from race_reports import has_report
+from race_reports import has_report, mistakes
 
 import cuda_device as device
 
-NAMES = {name: getattr(device, name) for name in ("ConstExpr", "MBarrier", "int32", "lane_id", "thread_idx")}
-HEAD = "@device.kernel\ndef k(x, map, y, mistake: ConstExpr[str]):"
+NAMES = {name: getattr(device, name) for name in ("MBarrier", "int32", "lane_id", "thread_idx")}
+HEAD = "@device.kernel\ndef k(x, map, y, mistake):"
 PROGRAMS = programs_in(Path(__file__).with_name("copies_in_flight.txt"), HEAD, **NAMES)
 DEADLOCKS = [(program, mistake) for program in PROGRAMS for mistake in program.fields.get("deadlocks", ())]
 MISTAKES = [(program, mistake) for program in PROGRAMS for mistake in program.fields["mistakes"]]
+VALUES = mistakes(mistake for _, mistake in (*MISTAKES, *DEADLOCKS))
 
 
 def run(program, mistake, stream=None):
@@ -28,7 +29,7 @@ def run(program, mistake, stream=None):
     maps = device.TensorMap.of(x, (4, 32)), device.TensorMap.of(y, (2, 32))
     sizes = {"grid": 1, "block": 64, **program.fields}
     sizes = {name: sizes[name] for name in sizes.keys() & {"grid", "block", "cluster"}}
-    device.launch(program.function, *maps, y, mistake, stream=stream or device.cpu_stream(races=True), **sizes)
+    device.launch(program.function, *maps, y, VALUES[mistake], stream=stream or device.cpu_stream(races=True), **sizes)
     return y
 
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import assembled
 
 import cuda_device as device
 from cuda_device import bfloat16, float8e4m3, float8e5m2, float16, float32, float64, int8, int32, uint8, uint32
@@ -102,9 +103,8 @@ def test_products_are_those_of_numpy(stream, dtype, shape, accumulator, since, k
 def test_each_product_is_an_instruction(dtype, shape, accumulator, since, kinds):
     m, n, k = shape
     compiled, signature = kernel(dtype, shape, accumulator), types(dtype, accumulator)
-    ptx = device.compile(compiled, *signature, target=since, output="ptx").code
+    ptx = assembled(compiled, *signature, target=since)
     assert ptx.count(f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{kinds} ") == 1
-    assert device.compile(compiled, *signature, target=since).code
     if not EARLIER[since]:
         return
     with pytest.raises(device.CompileError) as raised:
@@ -195,3 +195,22 @@ def test_tiles_are_no_registers():
     with pytest.raises(device.CompileError, match=message) as raised:
         device.launch(wrong, np.zeros(1), grid=1, block=32, stream=device.cpu_stream())
     assert "ldmatrix" in raised.value.help
+
+
+@pytest.mark.parametrize("name", ["mma_sync", "ldmatrix", "stmatrix", "movmatrix"])
+def test_a_part_of_a_warp_is_reported(name):
+    @device.kernel
+    def wrong(out):
+        tile = device.shared_array((16, 16), float16)
+        if device.thread_idx.x < 16:
+            if name == "mma_sync":
+                out[0] = device.mma_sync(A4, B2, C4, (16, 8, 16), float16)[0]
+            elif name == "ldmatrix":
+                out[0] = device.ldmatrix(tile, 0, 0)[0]
+            elif name == "stmatrix":
+                device.stmatrix(tile, 0, 0, A4)
+            else:
+                out[0] = device.movmatrix(uint32(0))
+
+    with pytest.raises(device.KernelError, match=f"only some lanes of the warp call {name}"):
+        device.launch(wrong, np.zeros(1), grid=1, block=32, stream=device.cpu_stream())
