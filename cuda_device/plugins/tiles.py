@@ -16,6 +16,7 @@ CPU streams. There, and on a GPU, mistakes of synchronisation are those of the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from cuda_device import (
@@ -97,12 +98,12 @@ class TileLayout:
     swizzle: int = 128
     blocks: int = 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The columns of a panel."""
         return self.swizzle // sizeof(self.dtype)
 
-    @property
+    @cached_property
     def panels(self) -> int:
         """The number of panels. Raises `ValueError` if the tile does not consist of whole panels of the swizzle."""
         width = self.width
@@ -114,12 +115,12 @@ class TileLayout:
             )
         return self.columns // width
 
-    @property
+    @cached_property
     def box(self) -> tuple[int, int]:
         """The shape of a box: a panel, or the rows of it that a block loads."""
         return self.rows if self.panels % self.blocks == 0 else self.rows // self.blocks, self.width
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """The size of a tile in bytes."""
         return self.rows * self.columns * sizeof(self.dtype)
