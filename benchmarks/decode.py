@@ -1,15 +1,16 @@
 """A decode step of a layer with the sizes of Llama-3 8B, compared with the same step in PyTorch under `torch.compile`.
 
-    python benchmarks/decode.py                                     batches of 16 and 64 sequences of 4096 tokens, bfloat16
+    python benchmarks/decode.py                                     batches of 16 and 64 sequences of 4096 tokens
+    python benchmarks/decode.py --types bfloat16                    without projections in float8e4m3
     python benchmarks/decode.py --batches 1 8 --length 32768
     python benchmarks/decode.py --modes default max-autotune-no-cudagraphs
 
-Ours is `prepare_decode` of `examples/transformer/layer.py`, over a paged cache. PyTorch has contiguous keys and values, to which
-it adds the new ones by `index_copy_`, and `scaled_dot_product_attention` with `enable_gqa`. Each step is captured in a CUDA
-graph; times are medians of interleaved rounds, a ratio is a time over ours, and errors are those in the Euclidean norm to the
-same step in float64. The times of attention alone follow (ours by dependent launches, as in the step), beside the time in which
-a copy of 128 MiB would read and write as many bytes as there are in the cache, and those of our kernels. Needs a GPU with sm_90a,
-and PyTorch.
+Ours is `prepare_decode` of `examples/transformer/layer.py`, over a paged cache. PyTorch has contiguous keys and values, to
+which it adds the new ones by `index_copy_`, and `scaled_dot_product_attention` with `enable_gqa`; its products in float8e4m3
+are those of `_scaled_mm`, with a scale for each row. Each step is captured in a CUDA graph; times are medians of interleaved
+rounds, a ratio is a time over ours, and errors are those in the Euclidean norm to the same step in float64. The times of
+attention alone follow (ours by dependent launches, as in the step), beside the time in which a copy of 128 MiB would read and
+write as many bytes as there are in the cache, and those of our kernels. Needs a GPU with sm_90a, and PyTorch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 import paged
-from decoder_layer import angles, by_matrix, interleaved, normed, product, random_weights, rotated, show_launches
+from decoder_layer import (
+    angles,
+    by_matrix,
+    interleaved,
+    normed,
+    product,
+    quantised,
+    random_weights,
+    rotated,
+    show_launches,
+)
 from layer import DecoderLayer, LayerSizes, LayerWeights, Matrix
 from transformer import difference, medians
 
@@ -75,7 +86,9 @@ def show(times: dict[str, float], errors: dict[str, float]) -> None:
         print(f"  {name:30}{value:9.4f} ms{value / first:8.3f}   error {errors[name]:.1e}", flush=True)
 
 
-def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, **settings: Any) -> None:
+def compare(
+    batch: int, length: int, page: int, in_float8: bool, modes: list[str], stream: Any, **settings: Any
+) -> None:
     """Prints the times and errors of a step, of attention, and of our kernels."""
     import torch
 
@@ -91,6 +104,10 @@ def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, *
         right = torch_step(x.double(), wide, tables, [y.double() for y in kv], position, sizes)
         del wide
         own_weights = weights._replace(gate_up=Matrix(interleaved(*weights.gate_up.values.chunk(2))))
+        if in_float8:
+            weights, own_weights = (
+                by_matrix(w, lambda matrix: quantised(matrix.values)) for w in (weights, own_weights)
+            )
         torch.cuda.synchronize()
     step = DecoderLayer(sizes, own_weights, stream).prepare_decode(x[:, 0], *tables, cache, **settings)
     results: dict[str, Any] = {}
@@ -107,10 +124,12 @@ def compare(batch: int, length: int, page: int, modes: list[str], stream: Any, *
         with torch.cuda.stream(stream):
             theirs()
     times = medians(calls, stream)
-    print(f"{batch} sequences of {length} tokens, in pages of {page}:")
+    dtype = "float8e4m3" if in_float8 else "bfloat16"
+    print(f"{batch} sequences of {length} tokens, in pages of {page}, {dtype}:")
     results["cuda_device"] = torch.utils.dlpack.from_dlpack(step.result).view_as(right)
     show(times, {name: difference(result, right) for name, result in results.items()})
-    compare_attention(kv, cache, sizes, stream, **settings)
+    if not in_float8:
+        compare_attention(kv, cache, sizes, stream, **settings)
     show_launches(step.launches, stream)
 
 
@@ -145,12 +164,14 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 64], help="numbers of sequences")
     parser.add_argument("--length", type=int, default=4096, help="the tokens of each sequence")
     parser.add_argument("--page", type=int, default=16, help="the tokens of a page")
+    parser.add_argument("--types", nargs="+", default=["bfloat16", "float8e4m3"], choices=["bfloat16", "float8e4m3"])
     parser.add_argument("--modes", nargs="*", default=["default"], help="modes of torch.compile")
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     stream = torch.cuda.Stream()
     for batch in options.batches:
-        compare(batch, options.length, options.page, options.modes, stream)
+        for dtype in options.types:
+            compare(batch, options.length, options.page, dtype == "float8e4m3", options.modes, stream)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def systems(torch: Any, row: Row, a: Any, b: Any, stream: Any) -> Iterator[tuple
     blocks = driver.properties(driver.current_ordinal()).multiprocessors
     how = {"dtype": row.dtype, "result": row.result, "transposed": row.transposed, "blocks": blocks}
     config = multiply.best(a, b, ours, stream, **how)
-    words = f"{config['bn']} columns, {config['stages']} stages, clusters of {config['cluster']}"
+    words = f"tiles of {config['bm']} x {config['bn']}, {config['stages']} stages"
     yield f"cuda_device, {words}", ours, lambda: multiply(a, b, ours, stream, **how)
     right = b.t() if row.transposed else b
     c = empty()

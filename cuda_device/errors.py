@@ -14,10 +14,11 @@ report it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import linecache
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from cuda_device.lazy_dataclasses import dataclass
@@ -211,19 +212,13 @@ def too_deep(subject: str, kind: Any) -> Any:
     return kind(reason, help=help) if issubclass(kind, Error) else kind(f"{reason}\n  help: {help}")
 
 
-class refused_if_deep:  # noqa: N801 - a context manager; a generator would cost `sizeof` a third of its time
+@contextlib.contextmanager
+def refused_if_deep(subject: str, kind: type[Exception]) -> Iterator[None]:
     """Raises an error of this kind instead of a `RecursionError`."""
-
-    __slots__ = ("_kind", "_subject")
-
-    def __init__(self, subject: str, kind: type[Exception]) -> None:
-        self._subject, self._kind = subject, kind
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
-        if kind is not None and issubclass(kind, RecursionError):
-            raise too_deep(self._subject, self._kind) from None
+    try:
+        yield
+    except RecursionError:
+        raise too_deep(subject, kind) from None
 
 
 class UnalignedError(CompileError, LaunchError):

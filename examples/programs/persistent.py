@@ -59,7 +59,7 @@ def silu(source, target, m_tiles: int32, n_tiles: int32):
 
 
 def run(stream, x, blocks):
-    """y of each element of x. On a GPU, give the grid as many blocks as run at the same time."""
+    """y of each element of x. On a GPU, give the grid as many blocks as run at the same time: 4 on a multiprocessor of sm_90."""
     x, y = device.array(x, stream=stream), device.empty(x.shape, stream=stream)
     maps = [TensorMap.of(array, tile.box, swizzle=tile.swizzle) for array in (x, y)]
     sizes = -(-x.shape[0] // tile.rows), -(-x.shape[1] // tile.columns)

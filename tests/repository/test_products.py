@@ -28,6 +28,7 @@ def check(examples, on, shape, dtype=bfloat16, result=None, more=(), right=lambd
     """Launches a product, compares it with `right(a @ b)`, and checks that it stores nothing else."""
     m, n, k = shape
     kernel, *layouts = examples["products"].gemm(dtype, result, **config)
+    threads = examples["products"].threads(config.get("bm", 128))
     a = random_array((m, k), dtype, 1)
     b = random_array((n, k) if config["transposed"] else (k, n), dtype, 2)
     whole = on.array(np.full((m + 1, n // config.get("ratio", 1)), 7, device.numpy_dtype(result or dtype)))
@@ -37,7 +38,7 @@ def check(examples, on, shape, dtype=bfloat16, result=None, more=(), right=lambd
         for array, layout, kind in zip((on.array(a), on.array(b), whole[:m]), layouts, kinds, strict=True)
     ]
     blocks = 2 * config["cluster"]
-    on.launch(kernel, *maps, int32(m), int32(n), int32(k), tuple(map(on.array, more)), grid=blocks, block=384)
+    on.launch(kernel, *maps, int32(m), int32(n), int32(k), tuple(map(on.array, more)), grid=blocks, block=threads)
     expected = right(exact(a) @ (exact(b).T if config["transposed"] else exact(b)))
     c = on.numpy(whole)
     assert (c[m:] == 7).all() and np.isfinite(exact(c)).all()
@@ -48,6 +49,10 @@ def check(examples, on, shape, dtype=bfloat16, result=None, more=(), right=lambd
 def test_product(examples, warpgroups, transposed, cluster):
     """Some tiles reach over the edges, and blocks have several."""
     check(examples, warpgroups, (300, 72, 136), bn=64, transposed=transposed, cluster=cluster)
+
+
+def test_four_consumers(examples, warpgroups):
+    check(examples, warpgroups, (300, 72, 136), bm=256, bn=64, transposed=False, cluster=1, stages=2)
 
 
 @pytest.mark.long
@@ -77,9 +82,14 @@ def test_configurations(examples, warpgroups):
     c = warpgroups.array(np.full((72, 72), 7, np.float16))
     settings = SMALL if warpgroups.kind == "cpu" else {"transposed": True}
     arrays = warpgroups.array(a), warpgroups.array(b), c, warpgroups.stream
-    examples["tuned_products"].multiply(*arrays, dtype=float16, blocks=2, **settings)
     right = exact(a) @ exact(b).T
-    assert np.abs(exact(warpgroups.numpy(c)) - right).max() <= 2**-11 * np.abs(right).max()
+    for start in (
+        examples["tuned_products"].multiply,
+        lambda *a, **how: examples["tuned_products"].prepare(*a, **how)(),
+    ):
+        c[...] = 7
+        start(*arrays, dtype=float16, blocks=2, **settings)
+        assert np.abs(exact(warpgroups.numpy(c)) - right).max() <= 2**-11 * np.abs(right).max()
 
 
 # Epilogues
@@ -117,6 +127,12 @@ def test_sum_with_a_residual_loaded_before(examples, warpgroups):
     epilogues, residual = examples["epilogues"], random_array((72, 72), bfloat16, 3)
     settings = {"before": epilogues.load_chunks, "epilogue": epilogues.add_chunks, "more": (residual,)}
     check(examples, warpgroups, (72, 72, 192), right=lambda product: product + exact(residual), **SMALL, **settings)
+
+
+@pytest.mark.parametrize("tile", [{"bn": 256, "bm": 256}, {"bn": 192, "dtype": float64}])
+def test_sums_fit_in_registers(examples, tile):
+    with pytest.raises(device.LaunchError, match="has no registers for 64 rows of the sums"):
+        examples["products"].gemm(**tile)
 
 
 def test_pieces_of_the_result_are_whole(examples):

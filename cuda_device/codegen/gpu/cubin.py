@@ -64,6 +64,10 @@ _TOO_MUCH_WORDS = {
     "shared data": ("static shared memory", "use dynamic shared memory, or smaller or fewer shared arrays"),
     "parameter space": ("arguments", "pass large structs and tuples in an array"),
 }
+_TOO_FEW_REGISTERS = (
+    r"Insufficient registers \((?P<most>\d+)\) to compile instruction at line \d+ in function (?P<kernel>\S+)\."
+    r".* register target of (?P<least>\d+)"
+)
 
 # Directives that bound the registers, and the beginning of a kernel's body.
 _BOUNDS = r"\.(?:maxnreg|minnctapersm|maxntid|reqntid)\b"
@@ -206,6 +210,11 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         resource, help = _TOO_MUCH_WORDS[excess["what"]]
         used, most = int(excess["used"], 16), int(excess["most"], 16)
         return CompileError(f"{excess['kernel']} needs {used} bytes of {resource}; the limit is {most}", help=help)
+    if few := re.search(_TOO_FEW_REGISTERS, log):
+        return CompileError(
+            f"an instruction of {few['kernel']} needs {few['least']} registers a thread, and a thread may use {few['most']}",
+            help="raise max_registers, lower max_threads or min_blocks, or multiply smaller matrices",
+        )
     if missing := dict.fromkeys(re.findall(_MISSING, log)):
         return CompileError(
             f"nothing defines {', '.join(missing)}",

@@ -3,7 +3,8 @@
     rows_of([Dependency(vars(module), "table", array, contents)])     module.table is array; the bytes at array's address
     table_of(rows)                                                    a table in memory, for `entry.unchanged`
 
-The content of a list or an array is compared as bytes; that of a dict, or of an array that is not contiguous, by Python.
+The content of a list or an array is compared as bytes; that of a dict, or of an array that is not contiguous, by Python, which
+also looks up the attributes that an object must not have.
 """
 
 from __future__ import annotations
@@ -50,10 +51,14 @@ def table_of(rows: Sequence[CheckRow]) -> OwnedRecord:
 
 
 def rows_of(dependencies: Iterable[Dependency], contents: Iterable[Content]) -> list[CheckRow | None]:
-    """The rows of names, and of the contents of their values and of others; None for a name that only Python can compare."""
+    """The rows of names, and of the contents of their values and of others; None for names that do not have their value."""
     compared = [dependency for dependency in dependencies if dependency.owner is not PASSING]
     contents = (*contents, *(content for dependency in compared for content in dependency.contents))
-    return [*map(_row, compared), *(row for content in contents for row in _rows_of_content(content))]
+    rows = [*map(_row, compared)]
+    others = tuple(dependency for dependency, row in zip(compared, rows, strict=True) if row is None)
+    quick = [row for row in rows if row is not None]
+    by_python = [_row_by_python(others)] if others else []
+    return [*quick, *by_python, *(row for content in contents for row in _rows_of_content(content))]
 
 
 def _row(dependency: Dependency) -> CheckRow | None:
@@ -68,6 +73,20 @@ def _row(dependency: Dependency) -> CheckRow | None:
     if value is not MISSING and getattr(owner, name, MISSING) is value:
         return _named(Owner.OBJECT, owner, name, value)
     return None
+
+
+def _row_by_python(dependencies: tuple[Dependency, ...]) -> CheckRow | None:
+    """The row of names that Python compares, most of which an object must not have, such as the overloads of a class."""
+    absent = [(dependency.owner, dependency.name) for dependency in dependencies if dependency.is_missing]
+    others = [dependency for dependency in dependencies if not dependency.is_missing]
+
+    def current() -> bool:
+        for owner, name in absent:  # `any` would take twice as long
+            if hasattr(owner, name):
+                return False
+        return all(map(Dependency.has_value, others))
+
+    return CheckRow(Owner.CALL, id(current), 0, id(True), (current,)) if current() else None
 
 
 def environment(variable: str) -> CheckRow | None:

@@ -333,7 +333,7 @@ def _start_of(
         raise UnsupportedSignature("the per-thread stream")
     rows = [*dependency_table.rows_of(variant.work.dependencies, variant.contents), *more]
     if None in rows:
-        raise UnsupportedSignature("names that only Python can compare")
+        raise UnsupportedSignature("names that have changed, or have another value each time")
     table = dependency_table.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
     moved = architectures.moved_bytes(variant.work.shared_bytes)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import cuda_device as device
-from cuda_device import ArrayType, LaunchError, as_array, int64, pointer
+from cuda_device import ArrayType, LaunchError, int64, pointer
 from cuda_device.extend import ByValue, array_view, dataclass, driver, layout, model, struct_model, users_traceback
 
 MOST_AXES = 5
@@ -50,7 +50,7 @@ class TensorMap(ByValue):
     __slots__ = ("array", "box", "dtype", "fill", "nbytes", "swizzle")
 
     def __init__(self, array: Any, box: Any, *, swizzle: int = 0, fill: str = "zeros", dtype: Any = None) -> None:
-        view = array_view(as_array(array, order="strided", name="array"))
+        view = array_view(array)
         _check_array(view.data, view.shape, view.strides, view.itemsize)
         kind = Boxes(_element_of(view.element, dtype), _box_of(box), swizzle, fill, dtype == TF32, view.readonly)
         if len(kind.box) != view.ndim:
@@ -59,6 +59,8 @@ class TensorMap(ByValue):
         super().__init__(map_class(kind), array, view)
         self.array, self.box, self.swizzle, self.fill, self.nbytes = array, kind.box, swizzle, fill, kind.nbytes
         self.dtype = TF32 if kind.is_tf32 else _CLASSES[kind.element]
+        if view.device.on_gpu:
+            self._cuda_device_bytes_(True)  # which the launchers in machine code need
 
     @classmethod
     @users_traceback
@@ -71,8 +73,8 @@ class TensorMap(ByValue):
         exactly so many, or 0 for none. What lies outside the array is read as `fill`: "zeros" or, for floats, "nan". With the
         `dtype` "tf32", loads round the elements of a float32 array to that format.
 
-        The map keeps the array alive, and describes the memory that it has now. The array is viewed as by `as_array`: pass
-        `as_array(array, stream=s)` while a graph is captured on the stream s. Kernels take the map by value, with the type
+        The map keeps the array alive, and describes the memory that it has now. Launches with the map are ordered with the work
+        of the array's library, as with the array. Kernels take the map by value, with the type
         `TensorMapType(dtype, box, swizzle, fill)`. Raises `LaunchError`, with the reason, for what the hardware cannot do.
         CUDA: cuTensorMapEncodeTiled.
         """
@@ -85,8 +87,8 @@ class TensorMap(ByValue):
             steps, missing = [stride // view.itemsize for stride in view.strides], MOST_AXES - view.ndim
             axes = *view.shape, *(1,) * missing, *steps, *(0,) * missing
             return struct.pack(f"=Q{2 * MOST_AXES}q", view.data, *axes).ljust(_SIZE, b"\0")
-        steps = _steps(view.shape, view.strides)
-        return _encoded(view.ordinal, view.data, view.shape, steps, self.dtype, self.box, self.swizzle, self.fill)
+        ends = _steps(view.shape, view.strides)
+        return _encoded(view.ordinal, view.data, view.shape, ends, self.dtype, self.box, self.swizzle, self.fill)
 
     def __reduce__(self) -> Any:
         dtype = TF32 if self.dtype == TF32 else None
@@ -164,7 +166,7 @@ def _refusal(reason: str, help: str) -> LaunchError:
 
 def _box_of(box: Any) -> tuple[int, ...]:
     try:
-        return tuple(operator.index(length) for length in (box if isinstance(box, Sequence) else (box,)))
+        return (operator.index(box),) if hasattr(box, "__index__") else tuple(map(operator.index, box))
     except TypeError:
         raise _refusal(f"box={box!r}", "give a tuple with the length of a box along each axis") from None
 

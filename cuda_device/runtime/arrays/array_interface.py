@@ -157,10 +157,10 @@ def view_of(obj: Any, stream: int | None = None) -> ArrayView | None:
     return None if reader is None else reader(obj, stream)
 
 
-def named_view(obj: Any, name: str, stream: Stream | None) -> ArrayView | None:
-    """`view_of` for use on `stream` (None: the legacy stream), with errors that name the object: "the argument 'x'"."""
+def named_view(obj: Any, name: str, stream: int | None) -> ArrayView | None:
+    """`view_of`, with errors that name the object: "the argument 'x'"."""
     try:
-        return view_of(obj, driver.LEGACY_STREAM if stream is None else stream.consumer)
+        return view_of(obj, stream)
     except LaunchError as error:
         raise LaunchError(f"{name}: {error.reason}", error.help) from None
     except TypeError as error:

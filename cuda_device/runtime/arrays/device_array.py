@@ -559,9 +559,13 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None,
     return DeviceArray(allocate(nbytes, stream, zero=zero, resource=memory), lengths, dtype, stream)
 
 
-def array_view(array: DeviceArray) -> ArrayView:
-    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory."""
-    return array._view
+def array_view(array: Any, name: str = "array") -> ArrayView:
+    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory.
+
+    `array` is an array of any library, and `name` its name in messages. No stream waits for the library, so that the memory may
+    be used by launches that have the array as an argument. Raises what `as_array` does for other objects.
+    """
+    return array._view if isinstance(array, DeviceArray) else _view_for(array, name, _UNORDERED)
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:
@@ -665,6 +669,7 @@ def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
         ) from error
 
 
+_UNORDERED = -1  # the stream for which no library waits
 _PADS = ("left", "right")
 _ORDERS = tuple(Layout)
 _ARRAY = "pass an object with __dlpack__ or __cuda_array_interface__, or a NumPy array; device.array(…) copies lists"
@@ -703,9 +708,7 @@ def as_array(
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
     target = None if stream is None else as_stream(stream)
-    view = named_view(x, f"the array {name!r}", target)
-    if view is None:
-        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
+    view = _view_for(x, name, driver.LEGACY_STREAM if target is None else target.consumer)
     if dtype is not None and view.element != (element := pointee_of(element_of(dtype))):
         raise CallError(f"{_text(view, name)} is not one of {element}", "convert it, as with x.astype(…)")
     if order != Layout.STRIDED:
@@ -724,6 +727,14 @@ def as_array(
             with target.using():
                 driver.order((view.stream,), (target.handle,))
     return DeviceArray.over(padded, target)
+
+
+def _view_for(x: Any, name: str, stream: int | None) -> ArrayView:
+    """The view of an array for use on a stream (see `view_of`). Raises `CallError` for other objects."""
+    view = named_view(x, f"the array {name!r}", stream)
+    if view is None:
+        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
+    return view
 
 
 def _text(view: ArrayView, name: str) -> str:

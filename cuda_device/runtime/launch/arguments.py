@@ -402,7 +402,7 @@ _CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compi
 def _array(value: object, name: str, stream: Stream) -> Argument:
     # Asking our own arrays is quicker than looking for the reader of their type.
     is_own = hasattr(type(value), OWN_VIEW)
-    view = value._cuda_device_view_() if is_own else named_view(value, f"the argument {name!r}", stream)  # type: ignore[attr-defined]
+    view = value._cuda_device_view_() if is_own else named_view(value, f"the argument {name!r}", stream.consumer)  # type: ignore[attr-defined]
     if view is None:
         is_constant = isinstance(value, str | Enum | range) or callable(value)  # functions, types
         raise LaunchError(

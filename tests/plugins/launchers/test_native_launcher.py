@@ -349,6 +349,20 @@ def test_arguments_by_value(gpu, framework):
         gpu.launch(kernel, (1, table), y)
 
 
+def test_attributes_that_a_class_must_not_have(gpu):
+    """Classes may get overloads of the functions that the kernel calls with their objects."""
+    text = "tile = device.swizzled(device.shared_array((8, 32), device.float32), 128); tile[0, 0] = x[0]; y[0] = tile[0, 0]"
+    kernel, x, y = gpu.warmed(text)
+    assert gpu.by_machine_code(kernel, x, y)
+    (variant,) = kernel.variants.values()
+    absent = [name for name in variant.work.dependencies if name.is_missing and isinstance(name.owner, type)]
+    setattr(absent[-1].owner, absent[-1].name, None)
+    try:
+        assert not gpu.by_machine_code(kernel, x, y)
+    finally:
+        delattr(absent[-1].owner, absent[-1].name)
+
+
 def test_tuples_and_none(gpu):
     kernel = new("t[0][0] = t[1][1] if o is None else 0", "t, o")
     (x,) = tensors(1)

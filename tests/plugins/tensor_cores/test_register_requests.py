@@ -212,3 +212,16 @@ def test_what_else_is_refused():
             device.compile(specialised(24, 240), FLOATS, target=target)
     with pytest.raises(device.DeviceOnlyError):
         set_max_registers(24)
+
+
+@pytest.mark.skipif(not can_assemble("sm_90a"), reason="no assembler for sm_90a")
+def test_a_product_that_needs_more_registers_than_a_thread_may_use():
+    @device.kernel(max_threads=512)
+    def kernel(x):
+        a, b = (device.shared_array((rows, 64), device.bfloat16) for rows in (64, 256))
+        acc = device.wgmma(None, device.swizzled(a, 128), device.swizzled(b, 128))
+        x[thread_idx.x] = device.wgmma_wait(0, acc)[0]
+
+    with pytest.raises(device.CompileError, match=r"needs 15\d registers a thread, and a thread may use 128") as error:
+        device.compile(kernel, FLOATS, target="sm_90a", output="cubin")
+    assert "lower max_threads" in str(error.value)

@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from fake_driver import Result
+from producers import Torch
 
 import cuda_device as device
 from cuda_device import TensorMap, TensorMapType, extend
@@ -60,14 +61,20 @@ def test_strides_of_padded_and_transposed_arrays(current_gpu):
     assert encoded[4:6] == ((12, 3, 3), (384, 128))
 
 
-def test_what_the_driver_refuses_is_an_error_of_the_launch(current_gpu):
+def test_what_the_driver_refuses_is_an_error(current_gpu):
     current_gpu.failing["cuTensorMapEncodeTiled"] = Result.CUDA_ERROR_INVALID_VALUE
-    map, out = (
-        TensorMap.of(device.zeros((4, 8), stream=current_gpu.stream), (2, 8)),
-        device.zeros(4, stream=current_gpu.stream),
-    )
+    x = device.zeros((4, 8), stream=current_gpu.stream)
     with pytest.raises(device.LaunchError, match=r"INVALID_VALUE .* describing an array of the shape \(4, 8\)"):
-        device.launch(reads, map, out, grid=1, block=1, stream=current_gpu.stream)
+        TensorMap.of(x, (2, 8))
+
+
+def test_no_stream_waits_for_the_library_of_the_array(current_gpu):
+    """Launches do, so that maps can be made while a stream is captured."""
+    x = Torch().tensor(0x7F00_0000_0000, (4, 8))
+    map, before = TensorMap.of(x, (2, 8)), current_gpu.names()
+    assert not {"cuStreamWaitEvent", "cuEventRecord", "cuStreamSynchronize"}.intersection(before)
+    device.launch(reads, map, device.zeros(4, stream=current_gpu.stream), grid=1, block=1, stream=current_gpu.stream)
+    assert "cuStreamWaitEvent" in current_gpu.names()
 
 
 # Maps as arguments and as objects
