@@ -257,10 +257,10 @@ def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
 
 
 def _least(a: Any, b: Any) -> Any:
-    """The smaller number; NaN is ignored."""
-    return b if a != a else a if b != b else min(a, b)
+    """The smaller number, where -0.0 is less than 0.0; NaN is ignored."""
+    return b if a != a or b < a or (b == a and b.view(uint16) > a.view(uint16)) else a
 
 
 def _greatest(a: Any, b: Any) -> Any:
-    """The larger number; NaN is ignored."""
-    return b if a != a else a if b != b else max(a, b)
+    """The larger number, where 0.0 is greater than -0.0; NaN is ignored."""
+    return b if a != a or b > a or (b == a and b.view(uint16) < a.view(uint16)) else a
