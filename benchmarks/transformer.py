@@ -12,6 +12,7 @@ Needs a GPU with sm_90a, and PyTorch.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import statistics
 import sys
@@ -134,20 +135,22 @@ def tall(size: tuple[int, int, int], dtype: Any, dependent: bool, stream: Any) -
 
 
 def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
-    """Attention forward in bfloat16."""
+    """Attention in bfloat16, and its backward pass."""
     import attention as kernels
+    import attention_backward
     import torch
 
     batch = max(1, BATCH * 4096 // tokens)
     kernel, of_q, of_k = kernels.attention(head=head, causal=causal)
     shape = batch, tokens, HEADS, head
     with torch.cuda.stream(stream):
-        q, k, v = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        out = torch.full((batch * tokens, HEADS * head), float("nan"), device="cuda", dtype=torch.bfloat16)
-        by_head = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+        by_token = [torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+        q, k, v, out_grad = (x.view(batch * tokens, -1) for x in by_token)
+        out, *gradients = (torch.full_like(q, float("nan")) for _ in range(4))
+        lse = torch.empty(batch * HEADS, tokens, device="cuda")
+        *by_head, out_grad_by_head = (x.transpose(1, 2).contiguous() for x in by_token)
         torch.cuda.synchronize()
-        pairs = ((q, of_q), (k, of_k), (v, of_k))
-        maps = [TensorMap.of(x.view(batch * tokens, -1), layout.box, swizzle=layout.swizzle) for x, layout in pairs]
+        maps = [TensorMap.of(x, layout.box, swizzle=layout.swizzle) for x, layout in ((q, of_q), (k, of_k), (v, of_k))]
         sizes, grid = (int32(tokens), int32(1)), (tokens // of_q.rows, HEADS, batch)
 
     def ours() -> None:
@@ -157,13 +160,34 @@ def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
         return torch.nn.functional.scaled_dot_product_attention(*by_head, is_causal=causal)
 
     times = medians({"ours": ours, "torch": theirs}, stream)
-    one = [x[0, :, 3].double() for x in (q, k, v)]
-    scores = one[0] @ one[1].T / head**0.5
-    if causal:
-        scores = scores.masked_fill(torch.ones(tokens, tokens, dtype=torch.bool, device="cuda").triu(1), float("-inf"))
-    error = difference(out.view(shape)[0, :, 3], torch.softmax(scores, -1) @ one[2])
+    with torch.cuda.stream(stream):
+        device.launch(kernel, *maps, out, *sizes, lse, grid=grid, block=384, stream=stream)
+        for x in by_head:
+            x.requires_grad_()
+        result, forward = theirs(), (q, k, v, out, lse)
+        backward = attention_backward.prepare(forward, (out_grad, *gradients), tokens, head, causal, stream=stream)
+        of_torch = functools.partial(torch.autograd.grad, result, by_head, out_grad_by_head, retain_graph=True)
+    backward_times = medians({"ours": backward, "torch": of_torch}, stream)
+    right, *right_gradients = _exact_attention([x[0, :, 3].double() for x in by_token], causal)
+    error = difference(out.view(shape)[0, :, 3], right)
     work = 4 * batch * HEADS * tokens**2 * head // (1 + causal)
-    show(f"attention {head}, {tokens} tokens{', causal' * causal}", times, error, work)
+    name = f"attention {head}, {tokens} tokens{', causal' * causal}"
+    show(name, times, error, work)
+    errors = [difference(x.view(shape)[0, :, 3], y) for x, y in zip(gradients, right_gradients, strict=True)]
+    show(f"{name}, backward", backward_times, max(errors), work * 5 // 2)
+
+
+def _exact_attention(arrays: list[Any], causal: bool) -> tuple[Any, ...]:
+    """The result of attention of one head, and the gradients of q, k and v, which `arrays` has with that of the result."""
+    import torch
+
+    *inputs, out_grad = arrays
+    q, k, v = (x.requires_grad_() for x in inputs)
+    scores = q @ k.T / q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+    out = torch.softmax(scores, -1) @ v
+    return out.detach(), *torch.autograd.grad(out, inputs, out_grad)
 
 
 def rows(stream: Any, count: int = 16384, columns: int = 4096) -> None:

@@ -26,9 +26,11 @@ from typing import Any, NamedTuple
 import golden_pages
 import numpy as np
 import pytest
+from conftest import can_assemble
 
 import cuda_device as device
 from cuda_device import compiler
+from cuda_device.codegen.gpu import cubin
 from cuda_device.ir.dominance import propagate
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
@@ -154,3 +156,10 @@ def counted(run):
         sys.settrace(tracer)
         sys.setprofile(None)
     return count, result
+
+
+def assembled(kernel: Any, *arguments: Any, target: str, **options: Any) -> str:
+    """The PTX of a kernel, which the assembler accepts, where there is one for the target. The options are those of `job`."""
+    work = compiler.run(job(kernel, *arguments, target=target, **options), "ptx")
+    assert not can_assemble(target) or cubin.assemble(work["ptx"], work.job.target.architecture).code
+    return str(work["ptx"])

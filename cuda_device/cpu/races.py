@@ -579,6 +579,8 @@ def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
         )
     if a.stamp.block == b.stamp.block:
         return "put syncthreads() between the two"
+    if race.is_in_shared_memory:
+        return "put cluster_sync() between the two, or the wait for an MBarrier of the cluster"
     if any(point.event.startswith("atomic") and point.memory is Order.RELAXED for point in points):
         return (
             "a relaxed atomic orders nothing by itself: call threadfence() before the one that announces the write and after the "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain
 from types import FunctionType
 from typing import Any
 
@@ -45,7 +46,7 @@ from cuda_device.types.model import (
 from cuda_device.types.vector_classes import host_vector
 
 _WIDTHS = (16, 32, 64)
-_REGISTERS = "numbers of 16, 32 or 64 bits, vectors of 4 or 8 bytes, and pointers"
+_REGISTERS = "numbers of 16, 32 or 64 bits, vectors of these, and pointers"
 
 
 def ptx(
@@ -63,9 +64,10 @@ def ptx(
     code.
 
     An operand is a number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32
-    bits), a vector of 4 or 8 bytes in one register of 32 or 64 bits, or an address: a pointer, an array, which stands for its
-    first element, or a reference to an atomic or a struct with atomic members. Addresses of shared memory are those that
-    `ld.shared` takes if they come from arrays or references; all others are generic. `result` is the type of the result, or a
+    bits), a vector, or an address: a pointer, an array, which stands for its first element, or a reference to an atomic or a
+    struct with atomic members. A vector of 4 or 8 bytes is in one register of 32 or 64 bits, and `$0` stands for the registers of
+    a larger one in braces, as `ld.global.v4.f32 $0, [$1];` takes them. Addresses of shared memory are those that `ld.shared`
+    takes if they come from arrays or references; all others are generic. `result` is the type of the result, or a
     tuple of types: numbers, vectors and pointers. `inout` is a value, or a tuple of values, that the instructions read and
     change: the constraint "+" of CUDA C++. The template does not have to name them all.
 
@@ -111,9 +113,9 @@ def _result_of(kind: object) -> Type:
         type = type_of_hint(kind)
     except TypeError:
         type = NONE
-    if not is_register(type) and not isinstance(type, Pointer):
+    if not _fits(type) and not isinstance(type, Pointer):
         raise TypeError(
-            "the result of ptx must be a number type of 16, 32 or 64 bits, a vector type of 4 or 8 bytes, a pointer type, or "
+            "the result of ptx must be a number type of 16, 32 or 64 bits, a vector type of these, a pointer type, or "
             f"a tuple of these, not {kind!r}"
         )
     return _machine(type)
@@ -124,6 +126,11 @@ def is_register(type: Type) -> bool:
     if isinstance(type, Vector):
         return size_of(type) in (4, 8)
     return isinstance(type, Number) and (type.is_integer or type.is_float) and type.bits in _WIDTHS
+
+
+def _fits(type: Type) -> bool:
+    """Whether values of a type fit one register, or are vectors whose elements do."""
+    return is_register(type) or (isinstance(type, Vector) and is_register(type.dtype))
 
 
 def _machine(type: Type) -> Type:
@@ -159,7 +166,25 @@ def typed(template: str, inout: Known | None, operands: Sequence[Known], result:
     arguments += [(len(forms) + i, _operand(i, known, volatile)) for i, known in enumerate(operands)]
     forms += [] if result is None else [_form(isinstance(result, tuple), results)]
     whole = tuple_of(tuple(forms)) if len(forms) > 1 else forms[0] if forms else constant(None)
-    return Typed(whole, tuple(arguments), (template, outputs, len(changed), volatile))
+    instruction = _with_vectors(template, (*outputs, *(_machine(known.type) for known in operands)))
+    return Typed(whole, tuple(arguments), (instruction, outputs, len(changed), volatile))
+
+
+def _with_vectors(template: str, types: Sequence[Type]) -> str:
+    """A template that names registers, in place of one that names values of these types."""
+    counts = [len(_registers_of(type)) for type in types]
+    if set(counts) == {1}:
+        return template
+    firsts = [*accumulate(counts, initial=0)]
+
+    def named(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return match[0]
+        first, count = firsts[int(match[1])], counts[int(match[1])]
+        names = ", ".join([f"${first + i}" for i in range(count)])
+        return names if count == 1 else f"{{{names}}}"
+
+    return re.sub(r"\$(\d+|\$)", named, template)
 
 
 def _form(is_tuple: bool, types: Sequence[Type]) -> Known:
@@ -172,7 +197,7 @@ def _in_out(known: Known) -> tuple[Type, ...]:
     is_tuple = isinstance(known.type, Tuple)
     items = known.items if is_tuple else (known,)
     for i, item in enumerate(items):
-        if not is_register(_machine(item.type)) and not isinstance(item.type, Pointer):
+        if not _fits(_machine(item.type)) and not isinstance(item.type, Pointer):
             raise CompileError(
                 f"the inout{f'[{i}]' * is_tuple} of ptx is {item}: registers hold {_REGISTERS}",
                 help="give a value or a tuple of values, as in inout=tuple(x) for a list x",
@@ -189,7 +214,7 @@ def _operand(i: int, known: Known, volatile: bool) -> Type:
             help="leave volatile=False out, or load the element first",
         )
     type = _machine(known.type)
-    if not is_register(type):
+    if not _fits(type):
         raise CompileError(
             f"the operand {i} of ptx is {known}: registers hold {_REGISTERS}",
             help="convert it, as in int32(…), or pass its parts",
@@ -203,43 +228,51 @@ _AS_MEMORY: dict[type, str] = {Array: "an array", Pointer: "a pointer", Ref: "a 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     template, outputs, tied, volatile = typed.settings
     changed = flatten(operands[0]) if tied else iter(())
-    words = [_word(build, grow(type, changed)) for type in outputs[:tied]]
-    values = [_word(build, tree) for tree in operands[bool(tied) :]]
-    results = [Value(_register_of(type)) for type in outputs]
-    attributes = {"instruction": template} | ({"tied": tied} if tied else {})
+    words = [word for type in outputs[:tied] for word in _words(build, grow(type, changed))]
+    values = [word for tree in operands[bool(tied) :] for word in _words(build, tree)]
+    registers = [[Value(register) for register in _registers_of(type)] for type in outputs]
+    results = [*chain.from_iterable(registers)]
+    attributes = {"instruction": template} | ({"tied": len(words)} if tied else {})
     build.append(Op(ops.PTX if volatile else ops.MACHINE, values + words, results, attributes, [], build.location))
     build.sums.opaque.update(results)
-    parts = (part for pair in zip(results, outputs, strict=True) for part in _parts(build, *pair))
+    parts = (part for pair in zip(registers, outputs, strict=True) for part in _parts(build, *pair))
     return grow(typed.result.type, parts)
 
 
-def _register_of(type: Type) -> Type:
-    """The type of the register that holds a value: numbers of 16 bits and vectors are in integer registers."""
+def _registers_of(type: Type) -> list[Type]:
+    """The types of the registers that hold a value: numbers of 16 bits, and vectors in one register, are in integer registers."""
+    if isinstance(type, Vector) and not is_register(type):
+        return _registers_of(type.dtype) * type.size
     if isinstance(type, Vector):
-        return UINT32 if size_of(type) == 4 else UINT64
+        return [UINT32 if size_of(type) == 4 else UINT64]
     if isinstance(type, Number):
-        return UINT16 if type.bits == 16 else type
-    return leaves(type)[0]
+        return [UINT16 if type.bits == 16 else type]
+    return [leaves(type)[0]]
 
 
-def _word(build: Lowering, tree: Tree) -> Value:
-    """The register for an operand."""
+def _words(build: Lowering, tree: Tree) -> list[Value]:
+    """The registers for an operand."""
     if isinstance(tree, ArrayTree):
-        return tree.data
+        return [tree.data]
     if isinstance(tree, tuple):
         (dtype,) = {part.type for part in flatten(tree)}
         assert isinstance(dtype, Number)
-        return to_word(build, Vector(dtype, len(tree)), tree)
+        vector = Vector(dtype, len(tree))
+        if is_register(vector):
+            return [to_word(build, vector, tree)]
+        return [word for part in flatten(tree) for word in _words(build, part)]
     is_short = isinstance(tree.type, Number) and tree.type.is_float and tree.type.bits == 16
-    return build.op(ops.BITS, UINT16, tree) if is_short else tree
+    return [build.op(ops.BITS, UINT16, tree) if is_short else tree]
 
 
-def _parts(build: Lowering, register: Value, type: Type) -> Iterator[Value]:
-    """The leaves of the value of `type` in a register."""
-    if isinstance(type, Vector):
-        yield from flatten(from_word(build, register, type))
-    else:
-        yield from_bits(build, register, type) if isinstance(type, Number) else register
+def _parts(build: Lowering, registers: Sequence[Value], type: Type) -> Iterator[Value]:
+    """The leaves of the value of `type` in its registers."""
+    if isinstance(type, Vector) and is_register(type):
+        yield from flatten(from_word(build, registers[0], type))
+        return
+    for register in registers:
+        number = type.dtype if isinstance(type, Vector) else type
+        yield from_bits(build, register, number) if isinstance(number, Number) else register
 
 
 def _never(_: Sequence[Known]) -> Typed:

@@ -253,7 +253,7 @@ def wait(pending: int, *accs: Any) -> Any:
     """Waits until at most `pending` products are in flight. Returns those named: one as itself, several as a tuple."""
     if target(provides(sm90a)):
         return wgmma_wait(pending, *accs)
-    return accs[0] if len(accs) == 1 else accs
+    return accs[0] if len(accs) == 1 else accs or None
 
 
 def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
@@ -263,6 +263,8 @@ def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
     The result needs no `wait`.
     """
     n, depth = b.shape
+    if not isinstance(a, tuple) and a.shape[1] != depth:
+        raise ValueError(f"a has {a.shape[1]} columns, and b {depth}: their depths differ", "the product is a @ b.T")
     step, number = 32 // sizeof(b.dtype), int32 if b.dtype in (int8, uint8) else float32
     kind = "tf32" if b.dtype is float32 else b.dtype
     sums = [number(0) for _ in range(n // 2)] if acc is None else [x if accumulate else number(0) for x in acc]
@@ -400,6 +402,12 @@ def store(acc: Any, tile: Any) -> None:
 
     Elements of 16 bits are stored by `stmatrix` on sm_90a, and the others two at a time.
     """
+    if tile.shape != (64, 2 * len(acc)):
+        shape = f"{tile.shape[0]} x {tile.shape[1]}"
+        raise ValueError(
+            f"a register tile of 64 x {2 * len(acc)} does not fit a tile of {shape}",
+            "give it 64 rows: rows(tile, i, 64)",
+        )
     if target(provides(sm90a)) and sizeof(tile.dtype) == 2:
         words, lane = fragments(acc, tile.dtype), int32(thread_idx.x) & 31
         row = (int32(thread_idx.x) >> 5 & 3) * 16 + (lane & 15)

@@ -241,7 +241,7 @@ def refusal(text, release, architecture, folder):
 SINCE = {"cluster_histogram": 90, "gemm_warps": 80, "attention": 90, "persistent": 90, "multicast": 1000}
 """The first architectures of programs. Assemblers advise to assemble copies to several blocks for sm_90a, which is not tested."""
 PAIRS = [
-    pytest.param(release, architecture, marks=long(n + m, 3))
+    pytest.param(release, architecture, marks=long(n + m, len(ARCHITECTURES)))
     for n, release in enumerate(RELEASES)
     for m, architecture in enumerate(ARCHITECTURES)
 ]

@@ -134,7 +134,7 @@ def test_memory_of_a_block_that_has_not_begun(clusters):
     assert (clusters.numpy(y).reshape(8, 2, BLOCK) == numbers.reshape(8, 2, BLOCK)[:, ::-1]).all()
     y = np.empty_like(numbers)
     device.launch(looked_up_early, numbers, y, False, grid=16, block=BLOCK, cluster=2, stream=device.cpu_stream())
-    with pytest.raises(device.KernelError, match="race on byte 0 of shared memory"):
+    with pytest.raises(device.KernelError, match=r"(?s)race on byte 0 of shared memory.*help: put cluster_sync\(\)"):
         device.launch(
             looked_up_early, numbers, y, False, grid=16, block=BLOCK, cluster=2, stream=device.cpu_stream(races=True)
         )

@@ -97,6 +97,33 @@ def test_registers_hold_vectors(stream, word, dtype):
     assert len(re.findall(rf"mov\.{word} (%r{'d' * (word == 'b64')}\d+), (%rd?\d+);", ptx_of(kernel, x, x))) >= 1
 
 
+LOAD_IF = "{ .reg .pred p; setp.ne.s32 p, $2, 0; @p ld.global.v4.f32 $0, [$1]; }"
+
+
+@device.kernel
+def of_large_vectors(x, out):
+    """Vectors of more than 8 bytes are in a register for each element; the template names these in braces."""
+    i = device.tid(1)
+    v = device.float32x4(1, 2, 3, 4)
+    v = device.ptx(LOAD_IF, x.pointer(i), i % 2, inout=v, host=lambda v, p, flag: p[0] if flag != 0 else v)
+    device.ptx("st.global.v2.f64 [$0], $1;", out.pointer(i), v.view(device.float64x2), host=stored)
+
+
+def stored(pointer, value):
+    pointer[0] = value
+
+
+def test_templates_name_the_elements_of_large_vectors(stream):
+    x = np.random.default_rng(0).random(128, np.float32).view(device.numpy_dtype(device.float32x4))
+    out = stream.run(of_large_vectors, x, np.zeros(32, device.numpy_dtype(device.float64x2)), block=32)[-1]
+    right = x.view(np.float32).reshape(32, 4).copy()
+    right[::2] = 1, 2, 3, 4
+    assert (out.view(np.float32).reshape(32, 4) == right).all()
+    text = ptx_of(of_large_vectors, x, out)
+    assert re.search(r"ld\.global\.v4\.f32 \{(%r\d+(, )?){4}\}, \[%rd\d+\]", text)
+    assert re.search(r"st\.global\.v2\.f64 \[%rd\d+\], \{%rd\d+, %rd\d+\}", text)
+
+
 @device.func
 def step(state, scale, word):
     """Three registers that change, a result, and two operands."""
@@ -265,7 +292,7 @@ def wrong(source):
         ("device.ptx('exit;', (1, 2))", "registers hold numbers of 16, 32 or 64 bits"),
         ("device.ptx('exit;', volatile=False)", "ptx without a result does nothing"),
         ("device.ptx('ld.f32 $0, [$1];', x, result=device.float32, volatile=False)", "an array, which is memory"),
-        ("device.ptx('exit;', device.float32x4(1, 2, 3, 4))", "the operand 0 of ptx is vector<float32, 4>"),
+        ("device.ptx('exit;', device.int8x3(1, 2, 3))", "the operand 0 of ptx is vector<int8, 3>"),
         ("device.ptx('exit;', i, inout=[1.0])", "the inout of ptx is a list"),
         ("device.ptx('exit;', inout=(1.0, device.int8(2)))", "the inout[1] of ptx is int8 2"),
         ("device.ptx('exit;', inout=(x,))", "the inout[0] of ptx is array"),

@@ -40,7 +40,8 @@ types, evaluates constant expressions, and removes branches that a constant cond
 
 **Lists and dicts** exist at compile time. At every point of the program the compiler knows the length of a list and the keys
 of a dict; the items may be run-time values. You can append to lists and assign to the items of both, also through another name.
-A run-time index can read or set an item of a list if the list has at most 64 items, all of the same type.
+A run-time index can read or set an item of a list if the list has at most 64 items, all of the same type. A loop over a constant
+range in which a list or tuple grows is unrolled.
 
 **Ranges** support loops, `in`, `len` and `reversed`. You cannot index, slice or compare them, but a range of the host, such as a
 global `STEPS = range(0, 8, 2)`, takes constant indices and slices. A slice must be written inside the index, as in `x[a:b]`.
@@ -68,7 +69,9 @@ def of_module(module: object, prefix: str, entities: Iterable[object]) -> str:
 
 
 def entities() -> list[object]:
-    """Everything that device code can call by name."""
+    """Everything that device code can call by name, also of plugins, which add their rows when a name of theirs is used."""
+    for name in device.__all__:
+        getattr(device, name)
     return [*(row.entity for row in table.all_rows()), *builtin_calls.BUILTINS]
 
 

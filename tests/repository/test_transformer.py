@@ -32,16 +32,17 @@ def map_of(array, layout):
 
 
 def attention_of(q, k, v, heads, head, causal):
-    """softmax(Q @ K.T / sqrt(head)) @ V of one sequence in float64."""
+    """softmax(Q @ K.T / sqrt(head)) @ V of one sequence in float64, and the log-sum-exp of rows."""
     tokens, kept = len(q), k.shape[1] // head
     q, k, v = exact(q).reshape(tokens, heads, head), *(exact(x).reshape(tokens, kept, head) for x in (k, v))
     k, v = (np.repeat(x, heads // kept, axis=1) for x in (k, v))
     scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(head)
     if causal:
         scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
-    weights = np.exp(scores - scores.max(2, keepdims=True))
-    weights /= weights.sum(2, keepdims=True)
-    return np.einsum("hij,jhd->ihd", weights, v).reshape(tokens, heads * head)
+    most = scores.max(2, keepdims=True)
+    sums = np.exp(scores - most).sum(2, keepdims=True)
+    out = np.einsum("hij,jhd->ihd", np.exp(scores - most) / sums, v)
+    return out.reshape(tokens, heads * head), (most + np.log(sums))[:, :, 0]
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,16 @@ def test_attention(examples, warpgroups, head, causal, tokens, heads, kept, sequ
     k, v = (normal((sequences * tokens, kept * head), seed=seed) for seed in (2, 3))
     k[::50] *= 4
     out = warpgroups.array(np.full_like(q, 7))
+    lse = warpgroups.array(np.full((sequences * heads, tokens), 7, np.float32))
     maps = [map_of(warpgroups.array(x), layout) for x, layout in ((q, Q), (k, K), (v, K))]
     grid = (-(-tokens // Q.rows), heads, sequences)
-    warpgroups.launch(kernel, *maps, out, int32(tokens), int32(heads // kept), grid=grid, block=384)
-    result = warpgroups.numpy(out)
+    warpgroups.launch(kernel, *maps, out, int32(tokens), int32(heads // kept), lse, grid=grid, block=384)
+    result, lse = warpgroups.numpy(out), warpgroups.numpy(lse)
     for s in range(sequences):
         part = slice(s * tokens, (s + 1) * tokens)
-        assert difference(result[part], attention_of(q[part], k[part], v[part], heads, head, causal)) < 2**-7
+        right, right_lse = attention_of(q[part], k[part], v[part], heads, head, causal)
+        assert difference(result[part], right) < 2**-7
+        assert np.abs(lse[s * heads : (s + 1) * heads] - right_lse).max() < 1e-4
 
 
 # Kernels that are limited by memory

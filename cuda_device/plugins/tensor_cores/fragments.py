@@ -195,7 +195,7 @@ def _element_of_warpgroup(shape: tuple[int, int, int], dtype: Known) -> Element:
         )
     if shape[1] % 8 or not 8 <= shape[1] <= 256 or shape[2] < 8 or shape[2] % 8:
         raise CompileError(
-            f"wgmma has no shape {shape}", help="n is a multiple of 8 from 8 to 256, and k one of 8, 16 or 32"
+            f"wgmma has no shape {shape}", help="n is a multiple of 8 from 8 to 256, and k a multiple of 8"
         )
     return element
 

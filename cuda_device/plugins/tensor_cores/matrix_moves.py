@@ -38,9 +38,9 @@ def ldmatrix(tile: Any, row: Any, column: Any, num: int = 4, trans: bool = False
     """Loads 1, 2 or 4 matrices of eight rows of 16 bytes from a tile. Returns a tuple of `num` uint32, one of each matrix.
 
     In lane 8 i + r, `row` and `column`, in elements, say where row r of the i-th matrix begins; the other lanes may pass
-    anything. `column` is a multiple of 16 bytes, as is the length of the tile's rows. Lane 4 r + c gets word c of row r of each
-    matrix. With `trans`, each matrix of 8 x 8 elements of 16 bits is transposed. `num` and `trans` are constants. The elements
-    of the tile, which may be swizzled, have 8, 16 or 32 bits.
+    anything. Both are zero or more; `column` is a multiple of 16 bytes, as is the length of the tile's rows. Lane 4 r + c gets
+    word c of row r of each matrix. With `trans`, each matrix of 8 x 8 elements of 16 bits is transposed. `num` and `trans` are
+    constants. The elements of the tile, which may be swizzled, have 8, 16 or 32 bits.
 
     All lanes of the warp must call it together. Device only, for sm_75 and later. Raises `CompileError` for other tiles; CPU
     streams report rows outside of the tile, and columns that are no multiple. PTX: ldmatrix.
@@ -105,6 +105,8 @@ def _checked(known: Known, row: Known, column: Known, entity: str) -> Tile:
     for name, index in (("row", row), ("column", column)):
         if not model.is_index(index.type):
             raise CompileError(f"the {name} must be an integer, not {index}", help="convert it: int(…)")
+        if isinstance(index.value, int) and index.value < 0:
+            raise CompileError(f"{entity} has no {name} {index.value}", help=_FROM_START)
     if isinstance(column.value, int) and column.value % unit:
         raise CompileError(
             f"a row of a matrix cannot begin in the column {column.value}",
@@ -189,7 +191,7 @@ def _line(tile: Tile) -> Callable[..., Any]:
     words, shifts = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits)))
 
     def line(array: Any, row: Any, column: Any) -> Any:
-        _check_column(column, 128 // bits)
+        _check_start(row, column, 128 // bits)
         result = uint32x4(0, 0, 0, 0)
         for w in words:
             word = uint32(0)
@@ -201,10 +203,13 @@ def _line(tile: Tile) -> Callable[..., Any]:
     return line
 
 
+_FROM_START = "count from the first row and column: negative numbers do not count from the end"
 _UNSIGNED: dict[int, Any] = {8: uint8, 16: uint16, 32: uint32}
 
 
-def _check_column(column: Any, unit: Any) -> None:
+def _check_start(row: Any, column: Any, unit: Any) -> None:
+    if row < 0 or column < 0:
+        raise IndexError(f"a row of a matrix begins at ({row}, {column})", _FROM_START)
     if column % unit != 0:
         raise ValueError(f"a row of a matrix begins in the column {column}", "begin at a multiple of 16 bytes")
 
@@ -237,7 +242,7 @@ def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
                 if lane_id // 8 == i:
                     result[w] = word
         if lane_id < 8 * num:
-            _check_column(column, 128 // bits)
+            _check_start(row, column, 128 // bits)
             for w in words:
                 for i, shift in shifts:
                     array[index(row, column + w * (32 // bits) + i)] = unsigned(result[w] >> shift).view(array.dtype)

@@ -247,7 +247,7 @@ def _need_clusters() -> None:
     raise DeviceOnlyError.of("MBarrier.arrive")
 
 
-_need_clusters.__qualname__ = "scope='cluster' or rank of MBarrier"
+_need_clusters.__qualname__ = "MBarrier.arrive or MBarrier.wait with a rank or scope='cluster'"
 
 
 @specialised(_need_clusters, since=sm90)

@@ -50,7 +50,9 @@ def _(array: Known, index: Known, value: Known) -> Callable[..., Any]:
             raise CompileError(f"red_add does not add {_name(element)}", help=f"it adds numbers and {_VECTORS}")
         if value.type != element:
             raise CompileError(
-                f"the array has {_name(element)}, and the value is {value}", help=f"write {_name(element)}(…)"
+                f"the array has {_name(element)}, and the value is "
+                f"{_name(value.type) if isinstance(value.type, model.Vector) else value}",
+                help=f"write {_name(element)}(…)",
             )
     elif not isinstance(element, model.Number) or element == model.BOOL or element.is_complex:
         raise CompileError(f"red_add does not add {element}", help=f"it adds real numbers and {_VECTORS}")

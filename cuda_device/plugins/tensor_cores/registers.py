@@ -265,7 +265,7 @@ def _(n: Known, options: Options) -> Callable[[int], None]:
     if not isinstance(count, int) or isinstance(count, bool) or count % _UNIT or not _LEAST <= count <= _MOST:
         raise CompileError(
             f"set_max_registers takes a multiple of {_UNIT} from {_LEAST} to {_MOST}, not {count!r}",
-            help="round it up to a multiple of 8",
+            help="give the least of these numbers that suffices, or leave it out",
         )
     if not options.max_threads:
         raise CompileError(

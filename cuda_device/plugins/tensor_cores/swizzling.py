@@ -48,9 +48,9 @@ def swizzled(tile: Any, bytes: int) -> Any:
     the shape (rows, w). One with three axes, (p, rows, w), is p panels side by side: logically a tile of the shape
     (rows, p * w). The memory must be aligned to 8 * `bytes` bytes: a `shared_array` that is so used is aligned by itself.
 
-    `t[i, j]` is the element in row i and column j of the logical tile, and can be assigned to; `t.shape`, `t.dtype` and
-    `t.nbytes` are those of an array of the logical shape, `t.T` is the transposed tile, and `t.view(T)` the tile with elements of
-    another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only. Raises
+    `t[i, j]` is the element in row i and column j of the logical tile, and can be assigned to; `t.shape`, `t.size`, `t.dtype`
+    and `t.nbytes` are those of an array of the logical shape, `t.T` is the transposed tile, and `t.view(T)` the tile with
+    elements of another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only. Raises
     `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
     """
     raise DeviceOnlyError.of("swizzled")
@@ -252,9 +252,9 @@ def _view(self: Any, dtype: Any) -> Any:
 def _tile_class(tile: Tile) -> Any:
     """The struct of the tiles of a type."""
     members = {"array": model.Array(tile.element, 3 if tile.pitch else 2)}
-    nbytes = tile.shape[0] * tile.shape[1] * layout.size_of(tile.element)
-    names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "nbytes": nbytes}
-    names["transposed"] = tile.transposed
+    size = tile.shape[0] * tile.shape[1]
+    names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "size": size, "transposed": tile.transposed}
+    names["nbytes"] = size * layout.size_of(tile.element)
     names |= {"dtype": property(_dtype), "T": property(_transpose)}
     names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem), "view": func(_view)}
     return struct(type(f"swizzled{tile.pattern}", (), {"__annotations__": members, "__module__": __name__, **names}))

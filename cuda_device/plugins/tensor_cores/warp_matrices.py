@@ -108,7 +108,7 @@ def _chosen(known: Known, name: str, product: WarpProduct) -> Registers:
     help = "see fragment_place for what a lane holds, and pack for uint32 of several elements"
     raise CompileError(
         f"{product} takes {' or '.join(map(str, choices))} as {name}, not {given}",
-        help=help if is_tuple else "load the registers of a lane from a tile with ldmatrix",
+        help=help if is_tuple else "give it a tuple: tuple(x) of a list x, or what ldmatrix loads from a tile",
     )
 
 

@@ -56,6 +56,8 @@ def wgmma_wait(pending: int, *accs: Any) -> Any:
 
 _IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc)"
 _RESULTS = {model.FLOAT32: "f32", model.INT32: "s32", model.FLOAT16: "f16"}
+_TAKEN = {model.FLOAT32: {model.FLOAT32, model.FLOAT, model.INT}, model.INT32: {model.INT32, model.INT}}
+"""The types of the numbers that accumulators may begin with."""
 _CLASSES: dict[Any, Any] = {model.FLOAT32: float32, model.INT32: int32, model.FLOAT16: uint32}
 
 
@@ -75,7 +77,10 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     if not is_constant and not model.is_index(accumulate.type):
         raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
     starts = isinstance(acc.type, model.NoneType)
-    return _product(WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None))
+    has_integers = result.is_float and any(item.type == model.INT for item in acc.items)
+    return (_product_of_integers if has_integers else _product)(
+        WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None)
+    )
 
 
 def is_in_flight(known: Known) -> bool:
@@ -121,17 +126,17 @@ def _result(acc: Known, b: Tile) -> model.Number:
     if isinstance(acc.type, model.NoneType):
         return usual
     items = acc.items if isinstance(acc.type, model.Tuple) or is_in_flight(acc) else ()
-    types = {item.type.machine if isinstance(item.type, model.Number) else item.type for item in items}
-    if len(items) == n // 2 and types == {usual}:
+    types = {item.type for item in items}
+    if len(items) == n // 2 and types <= _TAKEN[usual]:
         return usual
     packs = b.element == model.FLOAT16 or b.element.is_float8
     if packs and len(items) == n // 4 and types == {model.UINT32}:
         return model.FLOAT16
-    what = f"has {len(items)} items" if items else f"is {acc}"
+    what = f"is a tuple of {len(items)} {' and '.join(sorted(map(str, types)))}" if items else f"is {acc}"
     raise CompileError(
         f"the accumulator {what}, but for {b} it is a tuple of {n // 2} {usual}"
         + f", or of {n // 4} uint32 with two float16 each" * packs,
-        help=f"begin with None, or with ({usual}(0),) * {n // 2}",
+        help=f"begin with None, or with ({usual}(0),) * {n // 2}; a list x is taken as tuple(x)",
     )
 
 
@@ -151,6 +156,13 @@ def _product(product: WarpgroupProduct) -> Callable[..., Any]:
         return ptx(text, *operands, array_of(b), *flags, inout=acc, host=host)
 
     return start if product.starts else go_on
+
+
+@functools.cache
+def _product_of_integers(product: WarpgroupProduct) -> Callable[..., Any]:
+    """The same for accumulators of which some are Python's integers, for a sum of float32."""
+    go_on = _product(product)
+    return lambda acc, a, b, accumulate: go_on(tuple([float32(x) for x in acc]), a, b, accumulate)
 
 
 # The instructions

@@ -4,7 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from conftest import can_assemble, with_capability
+from conftest import with_capability
+from ir_helpers import assembled
+from race_reports import mistakes
 
 import cuda_device as device
 from cuda_device import (
@@ -70,7 +72,28 @@ REDUCTIONS = {
 }
 
 
+@device.kernel
+def combined(x, z, n: ConstExpr, op: ConstExpr):
+    """Combines elements of z with those of x."""
+    tile, t = shared_array(n, x.dtype, align=16), device.thread_idx.x
+    tile[t] = x[t]
+    device.fence_proxy_async()
+    device.syncthreads()
+    if t == 0:
+        bulk_reduce(z[n : 2 * n], tile, op)
+        device.bulk_commit()
+        device.bulk_wait()
+
+
 @pytest.mark.parametrize(("op", "dtype"), [(op, dtype) for op, types in REDUCTIONS.items() for dtype in types])
+def test_reductions(copies, op, dtype):
+    x, z = (np.arange(48) * 7 % 61).astype(dtype), (np.arange(3 * 48) * 5 % 59).astype(dtype)
+    _, after = copies.run(combined, x, z, 48, op, block=48)
+    z[48:96] = OPERATIONS[op](z[48:96], x)
+    assert (after == z).all()
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("add", float16), ("max", device.int64)])
 def test_loads_stores_and_reductions(copies, op, dtype):
     x = (np.arange(5 * 48) * 7 % 61).astype(dtype)
     _, y, z = copies.run(doubled, x, np.zeros_like(x), x[::-1].copy(), 48, op, block=THREADS)
@@ -112,51 +135,49 @@ def test_other_elements_and_blocks_that_reduce_together(copies):
     assert (after[:32] == pairs[:31:-1]).all() and (total == 40).all()
 
 
+@device.kernel
+def steps(x, y, mistake):
+    tile, bar, t = shared_array(THREADS, int32, align=16), shared_array(1, MBarrier)[0], device.thread_idx.x
+    if t == 0:
+        bar.init(1)
+    device.fence_mbarrier_init()
+    device.syncthreads()
+    for step in range(2):
+        if t == 0:
+            bar.arrive_expect_tx(tile.nbytes)
+            bulk_load(tile, x[THREADS * step : THREADS * (step + 1)], bar)
+        if mistake != "wait":
+            bar.wait(step)
+        tile[t] += 1
+        if mistake != "fence":
+            device.fence_proxy_async()
+        if mistake != "barrier":
+            device.syncthreads()
+        if t == 0:
+            bulk_store(y[THREADS * step : THREADS * (step + 1)], tile)
+            device.bulk_commit()
+            if mistake != "groups":
+                device.bulk_wait(read=True)
+        device.syncthreads()
+
+
 MISTAKES = {"wait": "bulk_load", "fence": "fence_proxy_async", "barrier": "bulk_store", "groups": "bulk_wait"}
 
 
-@pytest.mark.parametrize("mistake", [None, *MISTAKES])
-def test_races(mistake):
-    @device.kernel
-    def k(x, y):
-        tile, bar, t = shared_array(THREADS, int32, align=16), shared_array(1, MBarrier)[0], device.thread_idx.x
-        if t == 0:
-            bar.init(1)
-        device.fence_mbarrier_init()
-        device.syncthreads()
-        for step in range(2):
-            if t == 0:
-                bar.arrive_expect_tx(tile.nbytes)
-                bulk_load(tile, x[THREADS * step : THREADS * (step + 1)], bar)
-            if mistake != "wait":
-                bar.wait(step)
-            tile[t] += 1
-            if mistake != "fence":
-                device.fence_proxy_async()
-            if mistake != "barrier":
-                device.syncthreads()
-            if t == 0:
-                bulk_store(y[THREADS * step : THREADS * (step + 1)], tile)
-                device.bulk_commit()
-                if mistake != "groups":
-                    device.bulk_wait(read=True)
-            device.syncthreads()
-
+def test_races():
     x, y, stream = np.arange(64, dtype=np.int32), np.zeros(64, np.int32), device.cpu_stream(races=True)
-    if mistake is None:
-        device.launch(k, x, y, grid=1, block=THREADS, stream=stream)
-        assert (y == x + 1).all()
-    else:
-        with pytest.raises(KernelError, match=MISTAKES[mistake]):
-            device.launch(k, x, y, grid=1, block=THREADS, stream=stream)
+    values = mistakes(MISTAKES)
+    device.launch(steps, x, y, values[""], grid=1, block=THREADS, stream=stream)
+    assert (y == x + 1).all()
+    for mistake, match in MISTAKES.items():
+        with pytest.raises(KernelError, match=match):
+            device.launch(steps, x, y, values[mistake], grid=1, block=THREADS, stream=stream)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100a", "sm_120a"])
 def test_instructions(target):
     halves = device.ArrayType(float16, 1)
-    text = device.compile(doubled, halves, halves, halves, 48, "add", target=target, output="ptx").code
-    if can_assemble(target):
-        device.compile(doubled, halves, halves, halves, 48, "add", target=target)
+    text = assembled(doubled, halves, halves, halves, 48, "add", target=target)
     space, address = "cluster" if target == "sm_90" else "cta", r"\[%rd\d+\]"
     copy = rf"{address}, {address}, %r\d+"
     load = rf"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes {copy}, {address};"

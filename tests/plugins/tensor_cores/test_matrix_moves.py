@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import assembled
 
 import cuda_device as device
 from cuda_device import bfloat16, float8e4m3, float16, float32, float64, int8, int32, uint32
@@ -73,11 +74,10 @@ def test_matrices_of_8_x_8(stream, dtype, num, pattern, trans):
 def test_the_instructions(trans):
     moves, _ = kernel(bfloat16, 4, trans, 128, 0)
     types = [device.ArrayType(type, n) for type, n in ((bfloat16, 2), (uint32, 2), (uint32, 1), (bfloat16, 2))]
-    ptx = device.compile(moves, *types, target="sm_90", output="ptx").code
+    ptx = assembled(moves, *types, target="sm_90")
     suffix = f"sync.aligned.m8n8.x4{'.trans' * trans}.shared.b16 "
     assert ptx.count("ldmatrix." + suffix) == ptx.count("stmatrix." + suffix) == 1
     assert ptx.count("movmatrix.sync.aligned.m8n8.trans.b16 ") == 1
-    assert device.compile(moves, *types, target="sm_90").code
     with pytest.raises(device.CompileError, match="stmatrix needs sm_90 or later, and this is compiled for sm_89"):
         device.compile(moves, *types, target="sm_89", output="ptx")
 
@@ -120,7 +120,12 @@ def test_rows_outside_of_the_tile_are_reported_on_cpu_streams():
     out = np.ones(32, uint32)
     device.launch(loads, 0, 8, out, grid=1, block=32, stream=device.cpu_stream())  # lanes 8 to 31 do not load
     assert not out.any()
-    for row, column, message in ((1, 8, "index 8 is out of bounds for axis 0"), (0, 4, "begins in the column 4")):
+    for row, column, message in (
+        (1, 8, "index 8 is out of bounds for axis 0"),
+        (0, 4, "begins in the column 4"),
+        (-1, 8, r"a row of a matrix begins at \(-1, 8\)"),
+        (0, -8, r"a row of a matrix begins at \(0, -8\)"),
+    ):
         with pytest.raises(device.KernelError, match=message) as raised:
             device.launch(loads, row, column, out, grid=1, block=32, stream=device.cpu_stream())
         assert "device.ldmatrix(tile, device.lane_id + row" in str(raised.value)
@@ -137,6 +142,8 @@ def test_rows_outside_of_the_tile_are_reported_on_cpu_streams():
         ),
         (lambda t: device.ldmatrix(t.view(float64), 0, 0), "ldmatrix takes elements of 8, 16 or 32 bits, not float64"),
         (lambda t: device.ldmatrix(t, 0, 4), "a row of a matrix cannot begin in the column 4"),
+        (lambda t: device.ldmatrix(t, -8, 0), "ldmatrix has no row -8"),
+        (lambda t: device.stmatrix(t, 0, -8, uint32(0)), "stmatrix has no column -8"),
         (lambda t: device.ldmatrix(t, 0, 0.5), "the column must be an integer, not float 0.5"),
         (lambda t: device.stmatrix(t, 0, 0, 1.5), "stmatrix stores 1, 2 or 4 uint32, not float 1.5"),
         (lambda t: device.stmatrix(t, 0, 0, (uint32(1),) * 3), "stmatrix stores 1, 2 or 4 uint32"),

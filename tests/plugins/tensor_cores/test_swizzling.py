@@ -7,7 +7,9 @@ import cuda_device as device
 from cuda_device import bfloat16, float16, float32, float64, rows, shared_array, swizzled, uint8
 
 PANELS, ROWS = 3, 16
-TYPES = [uint8, device.float8e4m3, float16, bfloat16, float32, float64]
+CASES = [(dtype, pattern) for dtype in (uint8, float16, float32, float64) for pattern in (32, 64, 128)]
+CASES += [(device.float8e4m3, 64), (bfloat16, 128)]
+"""All patterns for one type of each size."""
 
 
 def addresses(pattern, size):
@@ -40,14 +42,17 @@ def copies(dtype, pattern, panels):
         flat = array.reshape(-1)
         for i in range(tile.nbytes // array.itemsize):
             memory[i] = flat[i]
-        assert tile.dtype is dtype and last == (ROWS - 1, (PANELS if panels else 1) * width - 1)
+        assert (
+            tile.size == x.shape[0] * x.shape[1]
+            and tile.dtype is dtype
+            and last == (ROWS - 1, (PANELS if panels else 1) * width - 1)
+        )
 
     return kernel
 
 
 @pytest.mark.parametrize("panels", [False, True])
-@pytest.mark.parametrize("pattern", [32, 64, 128])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype, pattern", CASES)
 def test_elements_are_where_the_hardware_has_them(stream, dtype, pattern, panels):
     numpy = np.dtype(device.numpy_dtype(dtype))
     width, count = pattern // numpy.itemsize, PANELS if panels else 1

@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 from conftest import can_assemble, with_capability
+from ir_helpers import assembled
+from race_reports import mistakes
 
 import cuda_device as device
 from cuda_device import (
@@ -52,7 +54,7 @@ def stored():
 
 
 @device.kernel
-def through(source, target, coords, place, out, shape: ConstExpr, swizzle: ConstExpr, op: ConstExpr):
+def through(source, target, coords, place, out, shape: ConstExpr, swizzle: ConstExpr, op: ConstExpr = "store"):
     """Loads the box at `coords`, copies its logical elements to `out`, and stores it, or combines it, at `place`."""
     tile = shared_array(shape, out.dtype, align=1024)
     tile = swizzled(tile, swizzle) if swizzle else tile.reshape(-1, shape[-1])
@@ -91,7 +93,7 @@ def covered(coords, box, shape):
     return inside, tuple(p[inside] for p in places)
 
 
-def run(stream, dtype, shape, box, coords, *, swizzle=0, fill="zeros", op="store", tile=None):
+def run(stream, dtype, shape, box, coords, *, swizzle=0, fill="zeros", tile=None):
     """The box, and the array after the store. NumPy's are the second of each pair."""
     x, y, tile = numbers(shape, dtype), numbers(shape[::-1], dtype).reshape(shape), tile or box
     rows, width = (
@@ -101,19 +103,19 @@ def run(stream, dtype, shape, box, coords, *, swizzle=0, fill="zeros", op="store
     maps = [TensorMap.of(array, box, swizzle=swizzle, fill=fill) for array in (source, target)]
     coords = tuple(map(int, coords))
     place = tuple(max(c, 0) for c in coords)  # stores take no negative coordinates
-    stream.launch(through, *maps, coords, place, out, tile, swizzle, op, grid=1, block=THREADS)
+    stream.launch(through, *maps, coords, place, out, tile, swizzle, grid=1, block=THREADS)
     inside, where = covered(coords, box, shape)
     expected = np.full(box, np.nan if fill == "nan" else 0, np.float64).astype(dtype)
     expected[inside] = x[where]
     after, (inside, where) = y.copy(), covered(place, box, shape)
-    after[where] = OPERATIONS[op](after[where], expected[inside])
+    after[where] = expected[inside]
     logical = expected.reshape(tile)
     logical = logical.transpose(1, 0, 2) if len(tile) == 3 and swizzle else logical
     return (stream.numpy(out), logical.reshape(rows, width)), (stream.numpy(target), after)
 
 
 OPERATIONS = {
-    "store": lambda a, b: b, "add": lambda a, b: a + b, "min": np.minimum, "max": np.maximum,
+    "add": lambda a, b: a + b, "min": np.minimum, "max": np.maximum,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 
@@ -134,19 +136,23 @@ def test_what_is_outside_is_filled_and_not_written(copies, coords, fill):
     check(run(copies, bfloat16, (20, 48), (8, 64), coords, swizzle=128, fill=fill))
 
 
-TYPES = [
-    device.uint8, device.int8, device.float8e4m3, device.float8e5m2, device.uint16, device.int16, float16, bfloat16,
-    device.uint32, int32, float32, device.uint64, device.int64, device.float64,
-]  # fmt: skip
+TYPES = {
+    1: [device.uint8, device.int8, device.float8e4m3, device.float8e5m2],
+    2: [device.uint16, device.int16, float16, bfloat16],
+    4: [device.uint32, int32, float32, float32],
+    8: [device.uint64, device.int64, device.float64, device.float64],
+}
+"""By their size: each type has a pattern of its own, and each size has all patterns."""
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_each_type_with_and_without_a_pattern(copies, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "swizzle"), [case for types in TYPES.values() for case in zip(types, (0, 32, 64, 128), strict=True)]
+)
+def test_each_type_with_and_without_a_pattern(copies, dtype, swizzle):
     size = np.dtype(device.numpy_dtype(dtype)).itemsize
-    for swizzle in (0, (32, 64, 128)[TYPES.index(dtype) % 3]):
-        width = (swizzle or 48) // size
-        check(run(copies, dtype, (24, 4 * width), (16, width), (4, 16 // size), swizzle=swizzle))
-        check(run(copies, dtype, (24, 4 * width), (16, width), (-1, -(16 // size)), swizzle=swizzle))
+    width = (swizzle or 48) // size
+    check(run(copies, dtype, (24, 4 * width), (16, width), (4, 16 // size), swizzle=swizzle))
+    check(run(copies, dtype, (24, 4 * width), (16, width), (-1, -(16 // size)), swizzle=swizzle))
 
 
 SHAPES = [
@@ -177,10 +183,29 @@ REDUCTIONS = {
 }
 
 
+@device.kernel
+def combined(x, target, place, shape: ConstExpr, op: ConstExpr):
+    """Combines a box with the elements of x."""
+    tile, t = swizzled(shared_array(shape, x.dtype, align=1024), 32), device.thread_idx.x
+    tile[t // shape[1], t % shape[1]] = x[t]
+    device.fence_proxy_async()
+    device.syncthreads()
+    if t == 0:
+        tma_reduce(target, place, tile, op)
+        stored()
+
+
 @pytest.mark.parametrize(("op", "dtype"), [(op, dtype) for op, types in REDUCTIONS.items() for dtype in types])
 def test_reductions(copies, op, dtype):
     width = 32 // np.dtype(device.numpy_dtype(dtype)).itemsize
-    check(run(copies, dtype, (20, 44 * width), (8, width), (15, width // 2), swizzle=32, op=op))
+    box, place = (8, width), (15, width // 2)
+    x, y = numbers(box, dtype), numbers((44 * width, 20), dtype).reshape(20, 44 * width)
+    target = copies.array(y)
+    map = TensorMap.of(target, box, swizzle=32)
+    copies.launch(combined, copies.array(x.ravel()), map, place, box, op, grid=1, block=x.size)
+    inside, where = covered(place, box, y.shape)
+    y[where] = OPERATIONS[op](y[where], x[inside])
+    check([(copies.numpy(target), y)])
 
 
 @pytest.mark.parametrize("op", ["and", "or", "xor"])
@@ -244,7 +269,7 @@ def test_tf32_is_rounded(copies):
     x = np.r_[rng.standard_normal(254), np.inf, np.nan].astype(np.float32).reshape(16, 16)
     source, out = copies.array(x), copies.empty((16, 16))
     maps = TensorMap.of(source, (16, 16), dtype="tf32"), TensorMap.of(copies.empty((16, 16)), (16, 16))
-    copies.launch(through, *maps, (0, 0), (0, 0), out, (16, 16), 0, "store", grid=1, block=THREADS)
+    copies.launch(through, *maps, (0, 0), (0, 0), out, (16, 16), 0, grid=1, block=THREADS)
     rounded = ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
     expected = np.where(np.isfinite(x), rounded, x)
     np.testing.assert_array_equal(copies.numpy(out), expected)
@@ -281,48 +306,44 @@ def test_a_load_for_several_blocks(copies):
 # The race detector, on CPU streams
 
 
-def pipelined(mistake):
-    @device.kernel
-    def k(map, out):
-        tiles, bars, t = shared_array((2, 8, 16), int32), shared_array(2, MBarrier), device.thread_idx.x
-        begin(bars[0])
-        begin(bars[1])
-        for step in range(4):
-            s = step % 2
-            if t == 0:
-                bars[s].arrive_expect_tx(map.nbytes)
-                tma_load(tiles[s], map, (8 * step, 0), bars[s])
-            if mistake != "wait":
-                bars[s].wait(step // 2)
-            for i in range(8):
-                tiles[s, i, t] += 1
-            if mistake != "fence":
-                device.fence_proxy_async()
-            if mistake != "barrier":
-                device.syncthreads()
-            if t == 0:
-                tma_store(out, (8 * step, 0), tiles[s])
-                device.bulk_commit()
-                if mistake != "groups":
-                    device.bulk_wait(1, read=True)
+@device.kernel
+def pipelined(map, out, mistake):
+    tiles, bars, t = shared_array((2, 8, 16), int32), shared_array(2, MBarrier), device.thread_idx.x
+    begin(bars[0])
+    begin(bars[1])
+    for step in range(4):
+        s = step % 2
+        if t == 0:
+            bars[s].arrive_expect_tx(map.nbytes)
+            tma_load(tiles[s], map, (8 * step, 0), bars[s])
+        if mistake != "wait":
+            bars[s].wait(step // 2)
+        for i in range(8):
+            tiles[s, i, t] += 1
+        if mistake != "fence":
+            device.fence_proxy_async()
+        if mistake != "barrier":
             device.syncthreads()
-
-    return k
+        if t == 0:
+            tma_store(out, (8 * step, 0), tiles[s])
+            device.bulk_commit()
+            if mistake != "groups":
+                device.bulk_wait(1, read=True)
+        device.syncthreads()
 
 
 MISTAKES = {"wait": "tma_load", "fence": "fence_proxy_async", "barrier": "tma_store", "groups": "bulk_wait"}
 
 
-@pytest.mark.parametrize("mistake", [None, *MISTAKES])
-def test_races(mistake):
-    x, y, stream = numbers((32, 16), int32), np.zeros((32, 16), int32), device.cpu_stream(races=True)
+def test_races():
+    stream, values = device.cpu_stream(races=True), mistakes(MISTAKES)
+    x, y = numbers((32, 16), int32), np.zeros((32, 16), int32)
     maps = [TensorMap.of(array, (8, 16)) for array in (x, y)]
-    if mistake is None:
-        device.launch(pipelined(mistake), *maps, grid=1, block=16, stream=stream)
-        assert (y == x + 1).all()
-    else:
-        with pytest.raises(KernelError, match=MISTAKES[mistake]):
-            device.launch(pipelined(mistake), *maps, grid=1, block=16, stream=stream)
+    device.launch(pipelined, *maps, values[""], grid=1, block=16, stream=stream)
+    assert (y == x + 1).all()
+    for mistake, match in MISTAKES.items():
+        with pytest.raises(KernelError, match=match):
+            device.launch(pipelined, *maps, values[mistake], grid=1, block=16, stream=stream)
 
 
 # Instructions
@@ -348,9 +369,7 @@ def test_instructions(target):
     )
     texts = {}
     for op, arguments in kernels.items():
-        texts[op] = device.compile(*arguments, target=target, output="ptx").code
-        if can_assemble(target):
-            device.compile(*arguments, target=target)
+        texts[op] = assembled(*arguments, target=target)
     space = "cluster" if target.startswith("sm_90") else "cta"
     in_order = r"\[%rd\d+, \{%r\d+, %r\d+, %r\d+\}\]"
     load = rf"cp.async.bulk.tensor.3d.shared::{space}.global.mbarrier::complete_tx::bytes \[%rd\d+\], {in_order}, \[%rd\d+\];"
@@ -483,9 +502,7 @@ def test_stores_to_read_only_arrays_are_refused():
         with pytest.raises(CompileError, match="the array of the map is read-only"):
             device.launch(of(use), map, 0, out, grid=1, block=1, stream=stream)
     target = TensorMap.of(out, (8, 16))
-    device.launch(
-        through, map, target, (0, 0), (0, 0), out.copy(), (8, 16), 0, "store", grid=1, block=THREADS, stream=stream
-    )
+    device.launch(through, map, target, (0, 0), (0, 0), out.copy(), (8, 16), 0, grid=1, block=THREADS, stream=stream)
 
 
 def test_the_host_cannot_copy():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from conftest import can_assemble
+from ir_helpers import assembled
 
 import cuda_device as device
 from cuda_device import (
@@ -143,10 +144,8 @@ def test_product(warpgroups, case):
     kernel = product(case)
     result = warpgroups.run(kernel, a, b, out, block=128)[-1]
     assert ((result.view(np.float16) if case.start is uint32 else result) == right).all()
-    text = device.compile(kernel, a, b, out, target="sm_90a", output="ptx").code
+    text = assembled(kernel, a, b, out, target="sm_90a")
     assert text.count(case.instruction) == case.k * size_of(case.b) // 32
-    if can_assemble("sm_90a"):
-        device.compile(kernel, a, b, out, target="sm_90a")
 
 
 def test_tf32_has_ten_digits(warpgroups):
@@ -255,8 +254,8 @@ REFUSED = {
     "wgmma(None, x, rows(y, 0, 4))": "wgmma does not have 4 columns",
     "wgmma(None, z, rows(z, 0, 40))": "wgmma does not have 40 columns",
     "wgmma(None, (uint32(0),) * 8, y)": "but the registers for a tile of 64 x 64 bfloat16, swizzled by 128 bytes are 16 uint32",
-    "wgmma((0.0,) * 8, x, y)": "the accumulator has 8 items, but for a tile of 64 x 64 bfloat16",
-    "wgmma((int32(0),) * 32, x, y)": "the accumulator has 32 items, but for a tile of 64 x 64 bfloat16",
+    "wgmma((0.0,) * 8, x, y)": "the accumulator is a tuple of 8 float, but for a tile of 64 x 64 bfloat16",
+    "wgmma((int32(0),) * 32, x, y)": "the accumulator is a tuple of 32 int32, but for a tile of 64 x 64 bfloat16",
     "wgmma(out, x, y)": "the accumulator is array<float32, 1, C>, but for",
     "wgmma([0.0] * 32, x, y)": "the accumulator is a list, but for",
     "wgmma(None, x, y, out)": "accumulate is a bool, not array<float32, 1, C>",
@@ -313,3 +312,26 @@ def test_other_architectures_are_refused(target):
     array = device.ArrayType(bfloat16, 2)
     with pytest.raises(CompileError, match=f"wgmma needs sm_90a, and this is compiled for {target}"):
         device.compile(product(CASES[0]), array, array, device.ArrayType(float32, 2), target=target, output="ptx")
+
+
+@pytest.mark.parametrize("first", [(0,) * 4, (0.0,) * 4, (0, 0.0) * 2])
+def test_accumulators_may_begin_as_numbers_of_python(first):
+    @device.kernel
+    def k(out, n: int32):
+        x, y = swizzled(shared_array((64, 64), bfloat16), 128), swizzled(shared_array((8, 64), bfloat16), 128)
+        for i in range(device.thread_idx.x, 72 * 64, 128):
+            if i < 64 * 64:
+                x[i // 64, i % 64] = bfloat16(0.5)
+            else:
+                y[i // 64 - 64, i % 64] = bfloat16(1)
+        device.fence_proxy_async()
+        device.syncthreads()
+        acc = first
+        for _ in range(n):
+            acc = wgmma(acc, x, y)
+        out[device.thread_idx.x] = wgmma_wait(0, acc)[3]
+
+    out = np.ones(128, np.float32)
+    for n in (0, 3):
+        device.launch(k, out, n, grid=1, block=128, stream=device.cpu_stream(races=True))
+        assert (out == 32 * n).all()

@@ -141,3 +141,23 @@ def test_a_deadlock_is_reported_with_the_line_of_the_wait(mistake):
     with open(__file__) as file:
         (line,) = [number for number, text in enumerate(file, 1) if text.lstrip().startswith(statement)]
     assert re.search(rf"{re.escape(__file__)}:{line}:\d+ for an mbarrier in {state}", str(raised.value)), raised.value
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda x, y: tiles.store(tiles.zeros(32), y), "a register tile of 64 x 32 does not fit a tile of 16 x 32"),
+        (lambda x, y: tiles.store(tiles.zeros(64), x), "a register tile of 64 x 64 does not fit a tile of 64 x 32"),
+        (
+            lambda x, y: tiles.warp_mma(None, device.swizzled(shared_array((64, 64), bfloat16), 128), y),
+            "a has 64 columns, and b 32: their depths differ",
+        ),
+    ],
+)
+def test_shapes_that_do_not_fit(use, message):
+    @device.kernel(max_threads=128)
+    def k():
+        use(of_a.tile(shared_array(of_a.stages(1), bfloat16), 0), of_b.tile(shared_array(of_b.stages(1), bfloat16), 0))
+
+    with pytest.raises(device.KernelError, match=message):
+        device.launch(k, grid=1, block=128, stream=device.cpu_stream())
