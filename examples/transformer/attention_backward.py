@@ -170,8 +170,16 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
                     block, i = first, i + 1
             dk, dv = tiles.wait(0, dk, dv)
             dk = tuple([x * float32(scale) for x in dk])
-            tiles.store_to_array(dk, k_grad[start : start + tokens], key, number * head)
-            tiles.store_to_array(dv, v_grad[start : start + tokens], key, number * head)
+            for acc, array in ((dk, k_grad), (dv, v_grad)):
+                # By way of shared memory, in pieces of 16 bytes. Only this warpgroup has read its rows of V.
+                device.barrier_sync(2 + int32(half), 128)
+                tiles.store(acc, own_v)
+                device.barrier_sync(2 + int32(half), 128)
+                pieces, target = own_v.view(uint32x4), array.view(uint32x4)
+                for n in range(64 * width // 128):
+                    row, piece = (own + 128 * n) // width, own % width
+                    if key + row < tokens:
+                        target[start + key + row, number * width + piece] = pieces[row, piece]
 
     @device.kernel(max_threads=256)
     def after(sums, q_grad, tokens: int32):
