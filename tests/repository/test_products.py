@@ -83,7 +83,10 @@ def test_configurations(examples, warpgroups):
     settings = SMALL if warpgroups.kind == "cpu" else {"transposed": True}
     arrays = warpgroups.array(a), warpgroups.array(b), c, warpgroups.stream
     right = exact(a) @ exact(b).T
-    for start in (examples["tuned_products"].multiply, lambda *a, **how: examples["tuned_products"].prepare(*a, **how)()):
+    for start in (
+        examples["tuned_products"].multiply,
+        lambda *a, **how: examples["tuned_products"].prepare(*a, **how)(),
+    ):
         c[...] = 7
         start(*arrays, dtype=float16, blocks=2, **settings)
         assert np.abs(exact(warpgroups.numpy(c)) - right).max() <= 2**-11 * np.abs(right).max()

@@ -50,8 +50,8 @@ def swizzled(tile: Any, bytes: int) -> Any:
 
     `t[i, j]` is the element in row i and column j of the logical tile, and can be assigned to; `t.shape`, `t.size`, `t.dtype`
     and `t.nbytes` are those of an array of the logical shape, `t.T` is the transposed tile, and `t.view(T)` the tile with
-    elements of another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only. Raises
-    `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
+    elements of another type, for example vectors, of up to 16 bytes. A swizzled tile is taken wherever a tile is. Device only.
+    Raises `CompileError` for other arrays and numbers of bytes. Source: PTX, "Swizzling modes".
     """
     raise DeviceOnlyError.of("swizzled")
 
