@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 import products
 from tuned_products import multiply
 
-ROUNDS, SECONDS, CHECKED_ROWS = 7, 0.01, 256
+ROUNDS, SECONDS, CHECKED_ROWS = 5, 0.01, 256
 """The rounds of the graphs, and the seconds that a graph takes, about."""
 SHAPES = (4096, 4096, 4096), (8192, 8192, 8192), (4000, 4112, 4032), (8000, 8208, 8064)
 """Those of multiples of the tiles, and those of others."""

@@ -85,7 +85,8 @@ def product(size: tuple[int, int, int], stream: Any, **tile: Any) -> None:
         sizes = int32(m), int32(n), int32(k)
 
     def ours() -> None:
-        device.launch(kernel, *maps, *sizes, grid=blocks, block=384, stream=stream)
+        block = products.threads(tile.get("bm", 128))
+        device.launch(kernel, *maps, *sizes, grid=blocks, block=block, stream=stream)
 
     times = medians({"ours": ours, "torch": lambda: torch.matmul(a, b)}, stream)
     rows = torch.randint(0, m, (256,), device="cuda")

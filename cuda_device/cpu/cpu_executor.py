@@ -69,7 +69,8 @@ _HELP = {
 }
 _FOR_NUMBERS = range(Suspension.WORD8, Suspension.ACTIVE)
 _NUMBERS_HELP = (
-    "all threads that could end the waits wait themselves, or have returned: look for a wrong parity, count or value"
+    "all threads that could end the waits wait themselves, or have returned: look for a wrong parity, count or number of bytes, "
+    "a barrier that is not initialised, or threads that do not come"
 )
 _LANES_HELP = "all lanes of a mask, except those that have returned, must reach the same operation with the same mask"
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}

@@ -28,6 +28,10 @@ from cuda_device import (
     bfloat16,
     bfloat16x2,
     bulk_commit,
+    float8e4m3,
+    float8e4m3x2,
+    float8e5m2,
+    float8e5m2x2,
     float16,
     float16x2,
     float32,
@@ -35,6 +39,7 @@ from cuda_device import (
     float64,
     float64x2,
     int8,
+    int8x2,
     int32,
     int32x2,
     ldmatrix,
@@ -55,6 +60,7 @@ from cuda_device import (
     tma_load,
     tma_store,
     uint8,
+    uint8x2,
     uint32,
     wgmma,
     wgmma_wait,
@@ -404,10 +410,11 @@ def fragments(acc: Any, dtype: Any) -> Any:
 
 
 _PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2, int32: int32x2, float64: float64x2}
+_PAIRS |= {float8e4m3: float8e4m3x2, float8e5m2: float8e5m2x2, int8: int8x2, uint8: uint8x2}
 
 
 def store(acc: Any, tile: Any) -> None:
-    """Converts a register tile to the elements of a swizzled tile of 64 rows, of 16, 32 or 64 bits, and stores it there.
+    """Converts a register tile to the elements of a swizzled tile of 64 rows, of 8 to 64 bits, and stores it there.
 
     Elements of 16 bits are stored by `stmatrix` on sm_90a, and the others two at a time.
     """
@@ -432,7 +439,7 @@ def store(acc: Any, tile: Any) -> None:
 def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
     """Converts a register tile to the elements of an array, and stores it to the part from (row, column) on.
 
-    What lies outside of the array is not stored. The array has elements of bfloat16, float16, float32, float64 or int32, an even
+    What lies outside of the array is not stored. The array has elements of a type that `mma` multiplies or adds up, an even
     number of columns, and contiguous rows, and `column` is even, because a thread stores two elements at a time.
     """
     pair = _PAIRS[array.dtype]

@@ -229,7 +229,8 @@ class DecoderLayer:
         maps = [layout.map_of(x) for x, layout in zip((a.values, b.values, c), layouts, strict=True)]
         (m, k), n = a.values.shape, len(b.values)
         blocks = self.blocks // layouts[1].blocks * layouts[1].blocks
-        return self._prepare(kernel, *maps, int32(m), int32(n), int32(k), more, grid=blocks, block=384)
+        block = products.threads(self.tile.get("bm", 128))
+        return self._prepare(kernel, *maps, int32(m), int32(n), int32(k), more, grid=blocks, block=block)
 
     def _tall_product(self, a: Matrix, b: Matrix, c: Any, epilogue: Any = None, more: Any = (), ratio: int = 1) -> Any:
         """C = A @ B.T with an epilogue, for few rows of A."""

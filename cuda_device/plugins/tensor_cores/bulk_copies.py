@@ -73,8 +73,8 @@ def bulk_commit() -> None:
 def bulk_wait(pending: int = 0, read: bool = False) -> None:
     """Waits until at most the last `pending` groups of this thread are in flight.
 
-    With `read`, it only waits until they have read shared memory, which may then be written again. Both are constants. Device
-    only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
+    With `read`, it only waits until they have read shared memory, which may then be written again; a block does not end before.
+    Both are constants. Device only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
     """
     raise DeviceOnlyError.of("bulk_wait")
 
@@ -257,10 +257,10 @@ def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
 
 
 def _least(a: Any, b: Any) -> Any:
-    """The smaller number; NaN is ignored."""
-    return b if a != a else a if b != b else min(a, b)
+    """The smaller number, where -0.0 is less than 0.0; NaN is ignored."""
+    return b if a != a or b < a or (b == a and b.view(uint16) > a.view(uint16)) else a
 
 
 def _greatest(a: Any, b: Any) -> Any:
-    """The larger number; NaN is ignored."""
-    return b if a != a else a if b != b else max(a, b)
+    """The larger number, where 0.0 is greater than -0.0; NaN is ignored."""
+    return b if a != a or b > a or (b == a and b.view(uint16) < a.view(uint16)) else a

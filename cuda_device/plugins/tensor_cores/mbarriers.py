@@ -286,7 +286,10 @@ _WITHOUT_PHASE = (1 << _PHASE) - 1
 def _check_step(before: Any, step: Any) -> None:
     """Reports what the fields cannot hold, which no correct program does."""
     if _count(before) == 0:
-        raise RuntimeError("the barrier has not been initialised", "call init(count) first, then syncthreads()")
+        raise RuntimeError(
+            "the barrier has not been initialised",
+            "call init(count) first, then syncthreads(), or cluster_sync() in a cluster",
+        )
     if _arrived(before) + _arrived(step) > _count(before):
         raise RuntimeError(
             f"{_arrived(before) + _arrived(step)} arrivals in a phase of a barrier whose count is {_count(before)}",
@@ -312,20 +315,30 @@ def _expected(word: Any) -> Any:
     return word >> _EXPECTED & _MOST_BYTES
 
 
+def _require_order(bar: Any) -> None:
+    """Makes a wait that nothing orders behind `init` a race. What the wait acquires would hide it."""
+    bar.word.load("relaxed", "device")
+
+
 def _is_over(word: Any, parity: Any) -> Any:
     """Whether the phase of a parity is over."""
     if parity > 1:
         raise ValueError(f"the parity of a phase is 0 or 1, not {parity}", "take it modulo 2: parity & 1")
     if _count(word) == 0:
-        raise RuntimeError("the barrier has not been initialised", "call init(count) first, then syncthreads()")
+        raise RuntimeError(
+            "the barrier has not been initialised",
+            "call init(count) first, then syncthreads(), or cluster_sync() in a cluster",
+        )
     return word >> _PHASE != parity
 
 
 def _is_over_on_cpu(bar: Any, parity: Any) -> Any:
+    _require_order(bar)
     return uint32(_is_over(bar.word.load("acquire", "device"), parity))
 
 
 def _wait_on_cpu(bar: Any, parity: Any) -> None:
+    _require_order(bar)
     word = bar.word.load("acquire", "device")
     while not _is_over(word, parity):
         await_change(bar.word, word, state=_STATE)

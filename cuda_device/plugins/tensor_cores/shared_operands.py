@@ -27,7 +27,7 @@ def operand_of(known: Known, name: str, entity: str, transposed: tuple[int, ...]
         )
     if tile.element not in TYPES:
         raise CompileError(
-            f"{entity} multiplies no {tile.element}, of which {name} is",
+            f"{entity} does not multiply {tile.element}, of which {name} is",
             help=f"it multiplies {', '.join(map(str, TYPES))}; convert the elements",
         )
     size, depth = layout.size_of(tile.element), tile.shape[1]
@@ -47,7 +47,7 @@ def check_types(a: Tile, b: Tile, entity: str) -> None:
     types = {a.element, b.element}
     if len(types) > 1 and types not in _PAIRS:
         raise CompileError(
-            f"{entity} multiplies no {a.element} with {b.element}", help="give both operands elements of one type"
+            f"{entity} does not multiply {a.element} by {b.element}", help="give both operands elements of one type"
         )
     if a.shape[1] != b.shape[1]:
         raise CompileError(f"a is {a}, and b {b}: their depths differ", help="the product is a @ b.T: b is (n, k)")

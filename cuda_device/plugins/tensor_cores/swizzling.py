@@ -283,7 +283,8 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
             f"swizzled takes a contiguous array of two or three axes in shared memory, not {tile}",
             help=_HELP_FOR_SLICES
             if _is_open(tile)
-            else "write shared_array((rows, columns), T), or a part of one such as tiles[stage]",
+            else "write shared_array((rows, columns), T), or a part of one such as tiles[stage]; for a TileLayout "
+            "shared_array(layout.stages(n), T)",
         )
     (*panels, count, width), size = array.lengths, layout.size_of(array.dtype)
     if size * width != pattern or 16 % size:

@@ -55,7 +55,7 @@ def wgmma_wait(pending: int, *accs: Any) -> Any:
     raise DeviceOnlyError.of("wgmma_wait")
 
 
-_IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc)"
+_IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc), or tiles.wait"
 _RESULTS = {model.FLOAT32: "f32", model.INT32: "s32", model.FLOAT16: "f16"}
 _TAKEN = {model.FLOAT32: {model.FLOAT32, model.FLOAT, model.INT}, model.INT32: {model.INT32, model.INT}}
 """The types of the numbers that accumulators may begin with."""

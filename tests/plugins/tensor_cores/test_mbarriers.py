@@ -294,6 +294,23 @@ def test_what_cpu_streams_report(message, use):
     assert raised.value.location.file == __file__
 
 
+@pytest.mark.parametrize("waits", [lambda bar: bar.wait(0), lambda bar: bar.try_wait(0)])
+def test_a_wait_that_no_barrier_orders_behind_the_initialisation_is_a_race(waits):
+    @device.kernel
+    def k(synchronises: device.ConstExpr[bool]):
+        bar = device.shared_array(1, MBarrier)[0]
+        if device.thread_idx.x == 0:
+            bar.init(1)
+            bar.arrive()
+        if synchronises:
+            device.syncthreads()
+        waits(bar)
+
+    device.launch(k, True, grid=1, block=2, stream=device.cpu_stream(races=True))
+    with pytest.raises(KernelError, match=r"(?s)race on byte 0 of shared memory.*bar.init.*atomically reads"):
+        device.launch(k, False, grid=1, block=2, stream=device.cpu_stream(races=True))
+
+
 def test_barriers_have_identity():
     assert device.sizeof(MBarrier) == 8
     with pytest.raises(TypeError, match="atomic members"):

@@ -263,7 +263,7 @@ REFUSED = {
     "tcgen05_mma(d, plain, x)": "tcgen05_mma reads swizzled tiles, and a is a tile of 128 x 64 bfloat16",
     "tcgen05_mma(d, x, p)": "tcgen05_mma takes a tile, a two-dimensional array in shared memory, not",
     "tcgen05_mma(d, e, x)": "tcgen05_mma does not read a tile of 64 x 32 float32 in tensor memory as a",
-    "tcgen05_mma(d, p, swizzled(shared_array((128, 64), float16), 128))": "tcgen05_mma multiplies no bfloat16 with float16",
+    "tcgen05_mma(d, p, swizzled(shared_array((128, 64), float16), 128))": "tcgen05_mma does not multiply bfloat16 by float16",
     "tcgen05_mma(d, p.part(0, 32), x)": "their depths differ",
     "tcgen05_mma(d, p, rows(x, 0, 64))": "d is a tile of 128 x 128 float32 in tensor memory, but a is",
     "tcgen05_mma(e, rows(x, 0, 64), rows(x, 0, 64))": "d is a tile of 64 x 32 float32 in tensor memory, but a is",
