@@ -33,20 +33,37 @@ def nothing(*_: Any) -> None:
 def instruction(text: str, on_cpu: Callable[..., Any], *operands: Any, older: str = "") -> Callable[..., Any]:
     """Returns the device function that executes `text`, or before sm_90 `older`, and on CPU streams calls `on_cpu`.
 
-    `operands` are functions of the first arguments, or None for an argument as it is. The other arguments are not used.
+    `operands` are functions of up to four first arguments, of which the first one may be None for the argument as it is. The
+    other arguments are not used. Loops over operands would cost more of the compiler's time than the instructions.
     """
-    older = older or text
+    count = len(operands)
+    first, second, third, fourth = (*operands, None, None, None, None)[:4]
 
-    def execute(*arguments: Any) -> None:
-        values = tuple(x if operand is None else operand(x) for operand, x in zip(operands, arguments))  # noqa: B905
-        ptx(text if target(provides(sm90)) else older, *values, host=on_cpu)
+    def execute(*x: Any) -> None:
+        template = older if older and not target(provides(sm90)) else text
+        if count == 0:
+            ptx(template, host=on_cpu)
+            return
+        a = x[0] if first is None else first(x[0])
+        if count == 1:
+            ptx(template, a, host=on_cpu)
+        elif count == 2:
+            ptx(template, a, second(x[1]), host=on_cpu)
+        elif count == 3:
+            ptx(template, a, second(x[1]), third(x[2]), host=on_cpu)
+        else:
+            ptx(template, a, second(x[1]), third(x[2]), fourth(x[3]), host=on_cpu)
 
     return execute
 
 
 def single(entity: Callable[[], None], text: str, since: Any, on_cpu: Callable[..., Any] = nothing) -> None:
     """Makes an entity without arguments one instruction, in place of which CPU streams call `on_cpu`."""
-    specialised(entity, since=since)(lambda: instruction(text, on_cpu))
+
+    def execute() -> None:
+        ptx(text, host=on_cpu)
+
+    specialised(entity, since=since)(lambda: execute)
 
 
 @functools.cache
