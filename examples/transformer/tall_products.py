@@ -104,10 +104,11 @@ def total(sums, row, column, width):
 
 
 def settings_for(rows, columns):
-    """Settings of `tall` that are fast on an H200: all blocks run at the same time, two of them on a multiprocessor."""
+    """Settings of `tall` that are fast on an H200: all blocks run at the same time, at most two of them on a multiprocessor."""
     tokens, bm, split = -(-rows // 8) * 8, 128 if columns > 8192 else 64, 2
-    room = 112 * 1024 - bm * (tokens | 8) * 4
-    return {"tokens": tokens, "bm": bm, "split": split, "stages": max(2, room // (128 * (bm + tokens)))}
+    on_each = 2 if -(-columns // bm) * split > 132 else 1
+    room = 224 * 1024 // on_each - bm * (tokens | 8) * 4
+    return {"tokens": tokens, "bm": bm, "split": split, "stages": max(2, min(12, room // (128 * (bm + tokens))))}
 
 
 def prepare(x, w, c, *more, stream=None, dependent=None, **settings):
