@@ -10,7 +10,7 @@ import functools
 import math
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float32, float32x4, int32, tiles, uint32, uint32x4
+from cuda_device import bfloat16, float32, float32x4, int32, tiles, uint32, uint32x4
 
 KEYS = 128
 """The keys of a block."""
@@ -213,8 +213,7 @@ def prepare(forward, gradients, tokens, head=128, causal=False, dtype=bfloat16, 
     shape = sequences * heads, -(-tokens // rows)
     statistics = device.empty((*shape, 2 * rows), float32, stream=stream)
     sums = device.empty((*shape, rows * head), float32, stream=stream)
-    pairs = (q, of_q), (k, of_k), (v, of_k), (out_grad, of_q)
-    maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in pairs]
+    maps = of_q.map_of(q), of_k.map_of(k), of_k.map_of(v), of_q.map_of(out_grad)
     length, group, by_queries = int32(tokens), int32(heads // kept), (shape[1], heads, sequences)
     by_keys = -(-tokens // KEYS), kept, sequences
     launches = [

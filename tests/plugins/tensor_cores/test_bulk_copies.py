@@ -101,11 +101,16 @@ def test_loads_stores_and_reductions(copies, op, dtype):
     assert (z == OPERATIONS[op](x[::-1], x + x)).all()
 
 
-def test_minima_of_floats_ignore_nan(copies):
-    x, z = np.full(48, 1, np.float16), np.full(48, np.nan, np.float16)
-    x[::2], z[1] = np.nan, 1
-    z = copies.run(doubled, x, np.zeros_like(x), z, 48, "max", block=THREADS)[-1]
-    np.testing.assert_array_equal(z, np.where(np.arange(48) % 2, 2, np.nan).astype(np.float16))
+@pytest.mark.parametrize("dtype", [float16, bfloat16])
+@pytest.mark.parametrize(("op", "zero"), [("min", -0.0), ("max", 0.0)])
+def test_reductions_of_floats_ignore_nan_and_order_zeros(copies, dtype, op, zero):
+    x, z, right = (
+        np.resize(values, 48).astype(dtype)
+        for values in ([np.nan, 1, 0.0, -0.0, np.nan], [2, np.nan, -0.0, 0.0, np.nan], [2, 2, zero, zero, np.nan])
+    )
+    z = copies.run(doubled, x, np.zeros_like(x), z, 48, op, block=THREADS)[-1].astype(np.float32)
+    np.testing.assert_array_equal(z, right.astype(np.float32))
+    assert (np.isnan(z) | (np.signbit(z) == np.signbit(right.astype(np.float32)))).all()
 
 
 def test_other_elements_and_blocks_that_reduce_together(copies):
