@@ -44,7 +44,7 @@ def compile_once(name: str, target: str) -> dict[str, float]:
 
         kernel, of_q, of_k = attention.attention()
         layouts, others = [of_q, of_k, of_k], [device.ArrayType(device.bfloat16, 2), device.int32, device.int32]
-    maps = [device.TensorMapType(layout.dtype, layout.box, swizzle=layout.swizzle) for layout in layouts]
+    maps = [layout.map_type() for layout in layouts]
     parts = {"import": time.perf_counter() - start}
     begin = time.perf_counter()
     from cuda_device import compiler

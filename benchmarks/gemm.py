@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 import products
 from tuned_products import multiply
 
-ROUNDS, SECONDS, CHECKED_ROWS = 7, 0.01, 256
+ROUNDS, SECONDS, CHECKED_ROWS = 5, 0.01, 256
 """The rounds of the graphs, and the seconds that a graph takes, about."""
 SHAPES = (4096, 4096, 4096), (8192, 8192, 8192), (4000, 4112, 4032), (8000, 8208, 8064)
 """Those of multiples of the tiles, and those of others."""
@@ -182,10 +182,7 @@ def only_compiled(target: str, rows: list[Row]) -> None:
         columns = 128 if row.dtype is float64 else 256
         kernel, *layouts = products.gemm(row.dtype, row.result, bn=columns, transposed=row.transposed)
         kinds = ("tf32" if row.name == "tf32" else row.dtype,) * 2 + (row.result,)
-        types = [
-            device.TensorMapType(kind, layout.box, swizzle=layout.swizzle)
-            for kind, layout in zip(kinds, layouts, strict=True)
-        ]
+        types = [layout.map_type(kind) for kind, layout in zip(kinds, layouts, strict=True)]
         start = time.perf_counter()
         made = device.compile(kernel, *types, int32, int32, int32, target=target, launch_facts=True)
         seconds = time.perf_counter() - start

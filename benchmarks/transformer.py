@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float8e4m3, int32
+from cuda_device import bfloat16, float8e4m3, int32
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "transformer"))
 
@@ -81,12 +81,12 @@ def product(size: tuple[int, int, int], stream: Any, **tile: Any) -> None:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
         torch.cuda.synchronize()
-        pairs = ((a, of_a), (b, of_b), (c, of_c))
-        maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in pairs]
+        maps = of_a.map_of(a), of_b.map_of(b), of_c.map_of(c)
         sizes = int32(m), int32(n), int32(k)
 
     def ours() -> None:
-        device.launch(kernel, *maps, *sizes, grid=blocks, block=384, stream=stream)
+        block = products.threads(tile.get("bm", 128))
+        device.launch(kernel, *maps, *sizes, grid=blocks, block=block, stream=stream)
 
     times = medians({"ours": ours, "torch": lambda: torch.matmul(a, b)}, stream)
     rows = torch.randint(0, m, (256,), device="cuda")
@@ -150,7 +150,7 @@ def attention(head: int, tokens: int, causal: bool, stream: Any) -> None:
         lse = torch.empty(batch * HEADS, tokens, device="cuda")
         *by_head, out_grad_by_head = (x.transpose(1, 2).contiguous() for x in by_token)
         torch.cuda.synchronize()
-        maps = [TensorMap.of(x, layout.box, swizzle=layout.swizzle) for x, layout in ((q, of_q), (k, of_k), (v, of_k))]
+        maps = of_q.map_of(q), of_k.map_of(k), of_k.map_of(v)
         sizes, grid = (int32(tokens), int32(1)), (tokens // of_q.rows, HEADS, batch)
 
     def ours() -> None:

@@ -87,13 +87,11 @@ def _device(work: Work) -> Module:
     job, typed = work.job, work["typed"]
     traced = "races" in job.target.options
     module = lower.lower_module(typed, bool(job.options.checked), job.options.debug, traced)
-    for op in module.ops():
-        if "aligned" in op.attributes:
-            from cuda_device.ir import alignment
+    if [op for op in module.ops() if "aligned" in op.attributes]:
+        from cuda_device.ir import alignment
 
-            lower.number_places(module)
-            alignment.align_shared(module)
-            break
+        lower.number_places(module)
+        alignment.align_shared(module)
     target = _code_generator(job)
     _optimise(module, target.PASSES if target else None)
     if job.options.checked:

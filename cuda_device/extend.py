@@ -25,7 +25,7 @@ _MODULES = {
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind",
     "runtime.launch.by_value": "ByValue",
-    "types.host": "struct_model type_of_hint",
+    "types.host": "host_type=host_type_of struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",
     "device.rows": "constant_of type_argument",

@@ -73,6 +73,7 @@ from cuda_device.types import abi as abi
 from cuda_device.types import architectures as architectures
 from cuda_device.types import layout as layout
 from cuda_device.types import model as model
+from cuda_device.types.host import host_type_of
 from cuda_device.types.host import struct_model as struct_model
 from cuda_device.types.host import type_of_hint as type_of_hint
 from cuda_device.types.known import Known as Known
@@ -84,4 +85,5 @@ pack_summary = packed
 unpack_summary = unpacked
 Output = CompilerOutput
 kernel_error = failure
+host_type = host_type_of
 host_value = value_of

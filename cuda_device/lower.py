@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
+from functools import lru_cache
 
 from cuda_device.device import numeric, rows
 from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow, number_in
@@ -202,26 +202,40 @@ Rule = Callable[[Lowerer, Op], "Tree | None"]
 def lower_module(module: Module, checked: bool = False, debug: bool = False, traced: bool = False) -> Module:
     """The device-level module of a typed one, with the checks of checked mode if `checked`.
 
-    Operations replace calls of functions that are `in_place`, unless a debugger is to show them. A step of a generator takes and
-    returns all that the generator keeps, such as the tuple that it goes through, so that without this a loop over n items would
-    pass n times n values.
+    Operations replace calls of functions that are `in_place` or pass many values, unless a debugger is to show them. A step of a
+    generator takes and returns all that the generator keeps, such as the tuple that it goes through, so that without this a loop
+    over n items would pass n times n values.
     """
-    steps = [] if debug else list(filter(_MAY_BE_IN_PLACE, module.functions[1:]))
+    steps = [] if debug else list(filter(_may_be_in_place, module.functions[1:]))
     calls = Counter(op.attributes["callee"] for op in module.ops() if op.code is ops.CALL) if steps else {}
     in_place = {step.name: step for step in steps if _is_in_place(step, calls[step.name])}
     kept = [function for function in module.functions if function.name not in in_place]
     return Module([_function(Lowerer(function, checked, in_place, traced)) for function in kept])
 
 
-_MAY_BE_IN_PLACE = attrgetter("in_place")
+_MANY = 32
+"""LLVM compiles a call that passes more values in so much more time than the operations of the function in its place."""
+
+
+def _may_be_in_place(function: Function) -> bool:
+    """Whether a function is a step of a generator or a comprehension, or passes many values, such as a tile in registers."""
+    if function.in_place:
+        return True
+    types = [function.result, *(param.type for param in function.params if param.type is not None)]
+    return sum(map(_number_of_leaves, types)) > _MANY
+
+
+@lru_cache(maxsize=1024)
+def _number_of_leaves(type: model.Type) -> int:
+    return len(leaves(type))
 
 
 def _is_in_place(function: Function, calls: int) -> bool:
-    """Whether a function that is `in_place` returns once, and has no shared arrays, which all its specialisations share.
+    """Whether a function returns once, and has no shared arrays, which all its specialisations share.
 
     If it has effects other than those of checks, it is called once: threads that call it at two places may meet in it.
     """
-    if calls > 1 and function.effects & ~Effect.EXITS:
+    if calls > 1 and (function.effects & ~Effect.EXITS or not function.in_place):
         return False
     operations = function.ops()
     made = (op.result.type for op in operations if op.code is ops.INTRINSIC)

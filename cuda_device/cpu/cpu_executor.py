@@ -43,14 +43,9 @@ from cuda_device.cpu.records import (
     Suspension,
 )
 from cuda_device.errors import NOWHERE, Index
-from cuda_device.extend import Shape
+from cuda_device.extend import Shape, kernel_error
 from cuda_device.instrument.outline import Print, ReportPlace, Status
-from cuda_device.runtime.gpu.report_message import (
-    ALL_AT_BARRIER,
-    Waiting,
-    failure,
-    waiting_report,
-)
+from cuda_device.runtime.gpu.report_message import ALL_AT_BARRIER, Waiting, waiting_report
 
 if TYPE_CHECKING:
     from cuda_device.cpu.machine_code import Native
@@ -74,7 +69,8 @@ _HELP = {
 }
 _FOR_NUMBERS = range(Suspension.WORD8, Suspension.ACTIVE)
 _NUMBERS_HELP = (
-    "all threads that could end the waits wait themselves, or have returned: look for a wrong parity, count or value"
+    "all threads that could end the waits wait themselves, or have returned: look for a wrong parity, count or number of bytes, "
+    "a barrier that is not initialised, or threads that do not come"
 )
 _LANES_HELP = "all lanes of a mask, except those that have returned, must reach the same operation with the same mask"
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
@@ -316,7 +312,7 @@ def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> Kern
     if status == Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
-    return failure(place, tuple(control.values), block, thread)
+    return kernel_error(place, tuple(control.values), block, thread)
 
 
 def _numbers(control: Any, count: int) -> list[tuple[int, int]]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,21 @@ class Region:
         return f"{self.name}[{', '.join(map(str, indices)) if indices else '()'}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """An access to the shared memory of a block that may not have begun, or may have ended."""
+
+    where: str
+    block: int
+    access: MemoryAccess
+    early: bool
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether another block makes it."""
+        return self.access.stamp.block != self.block
+
+
 class RaceDetector:
     """Finds the races of one launch. `address` is the address of the log of its threads."""
 
@@ -187,6 +203,11 @@ class RaceDetector:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
         self.clocks = Clocks()
         self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
+        self.overruns: dict[TracePoint, Overrun] = {}
+        self._begun: set[tuple[int, int]] = set()
+        """Threads, and other blocks that have begun before what they do now."""
+        self._last: dict[tuple[int, int, bool], tuple[int, MemoryAccess]] = {}
+        """The last read and write of a thread or copy in the shared memory of a block, which has not ended before."""
         self._cells: dict[int, ShadowCell] = {}
         self._units = units(points.values(), regions)
         self._events = np.zeros(CAPACITY, EVENT.dtype)
@@ -206,7 +227,8 @@ class RaceDetector:
         failure = self._failure or (self.shadow and self.shadow.failure)
         if failure:
             raise failure
-        if self.races:
+        self._check_ends()
+        if self.races or self.overruns:
             raise self._error()
 
     def explain(self, error: KernelError) -> None:
@@ -280,6 +302,7 @@ class RaceDetector:
     ) -> None:
         access = MemoryAccess(thread.stamp, point, writes, same, len(thread.fences))
         locations = self._locations(thread, point, address, nbytes)
+        self._check_begin(locations.start, access, thread.view)
         for start, cell in self._cells_of(locations):
             self._check(start, cell, access, thread.view)
             if not writes:
@@ -292,6 +315,7 @@ class RaceDetector:
     def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
         access = MemoryAccess(thread.stamp, point, writes, False, len(thread.fences))
         locations = self._locations(thread, point, address, point.bytes)
+        self._check_begin(locations.start, access, thread.view)
         cells = [cell for location in locations for cell in self._cells_of((location,))]
         # The first cell keeps what the atomic operation publishes.
         first = cells[0][1]
@@ -336,6 +360,31 @@ class RaceDetector:
             if store.stamp.copy is None or knows(before, store.stamp):
                 return True
         return False
+
+    # Shared memory exists from the beginning of its block to the end
+
+    def _check_begin(self, start: int, access: MemoryAccess, view: VectorClock) -> None:
+        """Follows an access to shared memory by another block or a copy."""
+        if start >= 0 or (access.point.shared and access.stamp.copy is None):
+            return
+        block, stamp = -(start // shadow_memory.BELOW) - 1, access.stamp
+        if block != stamp.block and (stamp.thread, block) not in self._begun:
+            if block in view.blocks or any(number // BLOCK == block for number in view.threads):
+                self._begun.add((stamp.thread, block))
+            else:
+                self.overruns.setdefault(access.statement, Overrun(self._name(start), block, access, early=True))
+        self._last[stamp.actor, block, access.writes] = start, access
+
+    def _check_ends(self) -> None:
+        """Reports what may happen after the end of a block: the accesses that none of its threads has waited for."""
+        views: defaultdict[int, list[VectorClock]] = defaultdict(list)
+        for thread in self.clocks.threads.values():
+            views[thread.stamp.block].append(thread.view)
+        known = {block: joined(of_block) for block, of_block in views.items()}
+        reported = {access.statement for race in self.races.values() for access in (race.first, race.second)}
+        for (_, block, writes), (start, access) in self._last.items():
+            if access.statement not in reported and not knows(known.get(block, NOTHING), access.stamp, writes):
+                self.overruns.setdefault(access.statement, Overrun(self._name(start), block, access, early=False))
 
     # Order
 
@@ -392,16 +441,24 @@ class RaceDetector:
     # The message
 
     def _error(self) -> KernelError:
-        races = list(self.races.values())
-        texts = [self._text(race) for race in races[:_MOST]]
-        if len(races) > _MOST:
-            texts.append(f"and races at {len(races) - _MOST} more places")
-        second = races[0].second
-        block, thread = self._indices(second.stamp)
-        return KernelError("\n".join(texts), block, thread, second.statement.location)
+        races, overruns = list(self.races.values()), list(self.overruns.values())
+        texts = [*map(self._text, races[:_MOST]), *map(self._text_of_overrun, overruns[:_MOST])]
+        more = max(len(races) - _MOST, 0) + max(len(overruns) - _MOST, 0)
+        if more:
+            texts.append(f"and races at {more} more places")
+        last = races[0].second if races else overruns[0].access
+        block, thread = self._indices(last.stamp)
+        return KernelError("\n".join(texts), block, thread, last.statement.location)
+
+    def _text_of_overrun(self, overrun: Overrun) -> str:
+        access, block = overrun.access, _position(overrun.block, self.grid)
+        when = "may not have begun yet" if overrun.early else "may have ended by then"
+        lines = [f"race on {overrun.where} of block {block}, which {when}"]
+        lines += [self._line(access), access.statement.location.excerpt(), f"  help: {overrun_remedy(overrun)}"]
+        return "\n".join(line for line in lines if line)
 
     def _text(self, race: Race) -> str:
-        what = _UNFENCED if race.unfenced else "nothing orders these two accesses"
+        what = _UNFENCED % race.second.what if race.unfenced else "nothing orders these two accesses"
         lines = [f"race on {race.where}: {what}"]
         for access in (race.first, race.second):
             lines += [self._line(access), access.statement.location.excerpt()]
@@ -460,7 +517,7 @@ class ShadowPages:
         kinds = np.zeros(max(points, default=0) + 1, np.int64)
         for place, point in points.items():
             kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
-            kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared, generic=point.generic)
+            kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared)
         self._bytes = shadow_memory.PAGE // unit * shadow_memory.CELL_BYTES
         # If there is no memory for another page, the launch continues with this one, and fails at its end.
         self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
@@ -523,7 +580,7 @@ def _line(access: MemoryAccess) -> tuple[str, int]:
     return access.statement.location.file, access.statement.location.line
 
 
-_UNFENCED = "without fence_proxy_async by the thread that stores, the copy may read what was there before the store"
+_UNFENCED = "without fence_proxy_async by the thread that stores, the %s may read what was there before the store"
 _WAITS = {
     "cp_async": "cp_async_commit() and cp_async_wait()",
     "bulk": "bulk_commit() and bulk_wait()",
@@ -538,18 +595,22 @@ _BARRIER_WAIT = "wait(parity) of the barrier whose bytes it completes"
 def copy_remedy(race: Race) -> str:
     """The remedy if one of the accesses is that of an asynchronous copy; otherwise nothing."""
     if race.unfenced:
-        return "call fence_proxy_async() after the store, in each thread that stores, and then the barrier before the copy starts"
+        wait = f", when it has waited: {_wait_for(race.first, True)}" if race.first.stamp.copy is not None else ""
+        return (
+            f"call fence_proxy_async() after the store, in each thread that stores{wait}, "
+            f"and then the barrier before the {race.second.what} starts"
+        )
     copies = [access for access in (race.first, race.second) if access.stamp.copy is not None]
     if not copies:
         return ""
-    access, wait = copies[0], _wait_for(copies[0], race)
+    access, wait = copies[0], _wait_for(copies[0], race.is_in_shared_memory)
     if len(copies) > 1:
         other = copies[1]
         if access.what == other.what:
             return f"wait for the first {access.what} before the second {other.what} starts: {wait}"
         return (
             f"wait for the {access.what} before the {other.what} starts: {wait}; "
-            f"or for the {other.what} before the {access.what} starts: {_wait_for(other, race)}"
+            f"or for the {other.what} before the {access.what} starts: {_wait_for(other, race.is_in_shared_memory)}"
         )
     if race.first.stamp.thread == race.second.stamp.thread:
         return f"wait for the {access.what} before the access: {wait}"
@@ -560,9 +621,19 @@ def copy_remedy(race: Race) -> str:
     return f"wait for the {access.what} before the access: {wait}{who}; {first}"
 
 
-def _wait_for(copy: MemoryAccess, race: Race) -> str:
-    """How a program waits for a copy whose access is one of a race's."""
-    if copy.kind == "bulk" and race.is_in_shared_memory:
+def overrun_remedy(overrun: Overrun) -> str:
+    """The remedy if the block to whose shared memory an access is may not have begun, or may have ended."""
+    if overrun.early:
+        return "call cluster_sync() before the first access to the shared memory of another block"
+    if overrun.is_remote:
+        return "call cluster_sync() after the last access to the shared memory of another block"
+    access = overrun.access
+    return f"wait for the {access.what} before the block ends: {_wait_for(access, in_shared_memory=True)}"
+
+
+def _wait_for(copy: MemoryAccess, in_shared_memory: bool) -> str:
+    """How a program waits for a copy, one of whose accesses is a race or too late."""
+    if copy.kind == "bulk" and in_shared_memory:
         return _BARRIER_WAIT if copy.writes else "bulk_commit() and bulk_wait(read=True)"
     return _WAITS.get(copy.kind, _BARRIER_WAIT)
 

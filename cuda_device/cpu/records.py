@@ -158,8 +158,8 @@ WIDE = WARP_SIZE
 # `frames` is the memory of `regions`. The function `resume` resumes lanes of a warp. `cluster` is null if each block is a
 # cluster; otherwise it points to `CLUSTER_WORDS` words, the counter of the cluster's barriers and the number of its blocks that
 # have ended, followed by the address of each block's shared memory, which has `shared_bytes`. `words` is an array of
-# `BLOCK_WORDS` i32 for barriers. `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it.
-# `watch` is the race detector's record of the block, or null.
+# `device.memory.BLOCK_WORDS` i32 for barriers. `base` is the position on the host's stack at the start; kernels may use `stack`
+# bytes of it. `watch` is the race detector's record of the block, or null.
 CLUSTER_WORDS = 2
 BLOCK = Record(
     "%Block",
@@ -266,8 +266,6 @@ GENERIC, SKIPPED, HUSHES, WAKES = 1, 2, 4, 8
 
 RECORDS = (Record(INDEX, dict.fromkeys("xyz", "i32")), THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 
-BLOCK_WORDS = 64
-"""The length of `device.memory.block_words`."""
 INTERLEAVED = 256
 """The most blocks of a worker that wait at the same time."""
 

@@ -307,24 +307,31 @@ def _memory(type: Type | None) -> str:
 def _live(function: Function) -> dict[Op, set[Value]]:
     """The values that are live after each wait."""
     parameters = set(function.params)
-    before: dict[Block, set[Value]] = {block: set() for block in function.blocks}
-    live_after: dict[Op, set[Value]] = {}
-    changed = True
+    defined = {block: parameters.union(block.params, *(op.results for op in block.ops)) for block in function.blocks}
+    needed = {block: _live_before(block, set(), {}) - parameters for block in function.blocks}
+    before, changed = dict(needed), True
     while changed:
         changed = False
         for block in reversed(function.blocks):
-            live = set[Value]().union(*(before[edge.block] for edge in block.successors))
-            for op in reversed(block.ops):
-                live.difference_update(op.results)
-                if waits_at(op):
-                    live_after[op] = live - parameters
-                live.update(op.operands)
-                for edge in op.successors:
-                    live.update(edge.arguments)
-            live.difference_update(block.params, parameters)
+            live = needed[block].union(*(before[edge.block] - defined[block] for edge in block.successors))
             if live != before[block]:
                 before[block], changed = live, True
-    return live_after
+    live_after: dict[Op, set[Value]] = {}
+    for block in function.blocks:
+        _live_before(block, set[Value]().union(*(before[edge.block] for edge in block.successors)), live_after)
+    return {op: live - parameters for op, live in live_after.items()}
+
+
+def _live_before(block: Block, live: set[Value], live_after: dict[Op, set[Value]]) -> set[Value]:
+    """The values that are live before a block, from those that are `live` behind it; sets those that are live after each wait."""
+    for op in reversed(block.ops):
+        live.difference_update(op.results)
+        if waits_at(op):
+            live_after[op] = live.copy()
+        live.update(op.operands)
+        for edge in op.successors:
+            live.update(edge.arguments)
+    return live.difference(block.params)
 
 
 def _roots(value: Value, cheap: dict[Value, Op], common: set[Value]) -> set[Value]:

@@ -56,7 +56,6 @@ from cuda_device.cpu.meetings import (
     stopped,
 )
 from cuda_device.cpu.records import (
-    BLOCK_WORDS,
     CLUSTER_WORDS,
     CONTROL,
     FUEL,
@@ -66,7 +65,7 @@ from cuda_device.cpu.records import (
     WARP_SIZE,
     Suspension,
 )
-from cuda_device.device.memory import array_at
+from cuda_device.device.memory import BLOCK_WORDS, array_at
 from cuda_device.extend import type_of_hint
 from cuda_device.instrument.outline import Status
 from cuda_device.types.model import INT64, UINT32, Type

@@ -59,8 +59,8 @@ BELOW = 1 << 32
 """More than the size of shared memory. Events have an offset in shared memory less this, which is below 0, as the address."""
 
 READ, WRITE, ATOMIC, ATOMIC_READ, CAS = range(5)
-"""The kinds of places. The number of a place consists of its kind (3 bits), its memory (2 bits) and the size of the access."""
-_KIND_MASK, _SHARED, _GENERIC, _BYTES_SHIFT = 7, 8, 16, 5
+"""The kinds of places. The number of a place consists of its kind (3 bits), its memory (1 bit) and the size of the access."""
+_KIND_MASK, _SHARED, _BYTES_SHIFT = 7, 8, 4
 WROTE, SAME = 1, 2
 """The bits of `done` in the second event of a race: it wrote; it stored what was in memory already."""
 
@@ -70,9 +70,9 @@ def entry_of(page: int) -> int:
     return 2 * (page * _HASH >> _HASH_SHIFT & (ENTRIES - 1))
 
 
-def kind_of(kind: int, size: int, *, shared: bool, generic: bool) -> int:
+def kind_of(kind: int, size: int, *, shared: bool) -> int:
     """The number of a place."""
-    return kind | _SHARED * shared | _GENERIC * generic | size << _BYTES_SHIFT
+    return kind | _SHARED * shared | size << _BYTES_SHIFT
 
 
 # The records of blocks
@@ -144,8 +144,6 @@ def trace(thread: Any, place: Any, value: Any, done: Any, flags: Any) -> None:
         return
     number = array_at(int64, log[0].kinds)[place]
     kind, size, shared = number & _KIND_MASK, number >> _BYTES_SHIFT, number & _SHARED != 0
-    if number & _GENERIC != 0 and block[0].shared <= value < block[0].dynamic + block[0].dynamic_bytes:
-        value, shared = value - block[0].shared, True
     if kind == CAS:
         kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
     owner = int64(0) if shared else number_of(record[0].block)

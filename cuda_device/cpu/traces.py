@@ -116,11 +116,15 @@ def points(module: Module) -> dict[int, TracePoint]:
 
 
 def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
-    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads."""
+    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads.
+
+    Nothing orders accesses that may be to the shared memory of other blocks.
+    """
     return all(
-        point.event in (*_PLAIN.values(), *_WAITS)
+        (point.event in (*_PLAIN.values(), *_WAITS) and not point.generic)
         or (
             point.event in _ATOMIC.values()
+            and not point.generic
             and point.memory is Order.RELAXED
             and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
         )

@@ -17,6 +17,7 @@ operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from cuda_device.cpu.early_checks import PURE
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE
@@ -331,7 +332,12 @@ def copied(function: Function) -> Function:
 
 def waits_at(op: Op) -> bool:
     """Whether a region ends at an operation."""
-    return Effect.SUSPENDS in op.code.effects
+    return _suspends(op.code)
+
+
+@cache
+def _suspends(code: ops.OpDef) -> bool:
+    return Effect.SUSPENDS in code.effects
 
 
 def _is_for_all(op: Op, values: Definitions) -> bool:

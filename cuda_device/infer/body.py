@@ -12,6 +12,7 @@ which blocks share no values (`to_ir.read` with `pass_all`).
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -38,7 +39,7 @@ from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import SharedValues, drop_unused
+from cuda_device.ir.dominance import SharedValues, drop_unused, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
@@ -196,10 +197,25 @@ class _MustUnroll(Exception):
     """A loop over a constant range must be unrolled, because its body needs constants."""
 
 
+_shared_values = lru_cache(maxsize=256)(SharedValues)
+_twins = lru_cache(maxsize=256)(twins)
+
+
 @lru_cache(maxsize=256)
-def _relations(python: Function) -> tuple[SharedValues, Mapping[Value, tuple[Value, ...]], Mapping[int, int]]:
-    """What blocks of a function share, which of their values are equal, and the positions of the blocks by their `id`."""
-    return SharedValues(python), twins(python), {id(block): i for i, block in enumerate(python.blocks)}
+def _positions(python: Function) -> dict[int, int]:
+    """The positions of a function's blocks, by their `id`, in an order in which each loop stands directly behind its header.
+
+    What follows a loop thus comes after all of it, and is inferred once its types are final. Loops that another block than the
+    header enters stay where they are.
+    """
+    first = python.blocks[0]
+    loops = natural_loops(python.blocks) if len(python.blocks) > 2 else ()
+    number = {id(block): position for position, block in enumerate(python.blocks)}
+    inside: dict[int, tuple[int, ...]] = {block: (position,) for block, position in number.items()} if loops else {}
+    for loop in sorted(loops, key=lambda loop: number[id(loop.header)], reverse=True):
+        for block in loop.blocks if loop.header is first or first not in loop.blocks else ():
+            inside[id(block)] = (number[id(loop.header)], *inside[id(block)])
+    return {block: position for position, block in enumerate(sorted(inside, key=inside.__getitem__))} or number
 
 
 def _is_another(old: State, new: State) -> bool:
@@ -243,10 +259,12 @@ class Body:
         checked = program.checked and source.__module__ not in NAMES
         self.pass_all = pass_all
         self.python = read(source.__code__, self.variant.reading, checked, program.debug, pass_all)
-        self.uses, self.twins, self.rank = _relations(self.python)
+        self.uses, self.twins, self.rank = _shared_values(self.python), _twins(self.python), _positions(self.python)
         self.shared: dict[Value, Cell] = {}
         """The values that blocks use and others define, as their users see them."""
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
+        self.keys: list[tuple[int, ...]] = []
+        """Those of the versions, in order."""
         self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
         self.constant_ranges: dict[Location, int] = {}
@@ -272,7 +290,7 @@ class Body:
                 heapq.heappop(self.worklist)
             if self.versions[key].incoming:
                 self.visit(self.versions[key])
-        ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
+        ordered = [self.versions[key] for key in self.keys if self.versions[key].incoming]
         errors = [version.error for version in ordered if version.error is not None]
         if errors:
             self.unroll(version for version in ordered if version.error is not None and version.error.unrolls)
@@ -348,6 +366,7 @@ class Body:
                     "loop over range(…), or over an array",
                 )
             version = self.versions[key] = BlockVersion(source, key)
+            bisect.insort(self.keys, key)
         if version.receive(edge, states):
             self.restart(key)
         self.update(version)
@@ -355,7 +374,7 @@ class Body:
 
     def restart(self, first: tuple[int, ...]) -> None:
         """Drops the states on edges from the version `first` and later ones, which are visited again."""
-        behind = [other for other in self.versions.values() if other.key >= first]
+        behind = [self.versions[key] for key in self.keys[bisect.bisect_left(self.keys, first) :]]
         for other in behind:
             other.forget(first)
         for other in behind:
@@ -483,7 +502,7 @@ class Body:
         if op.code in _ENDS:
             self.terminate(version, frame, op, cells)
             return
-        operands = self.operands(frame, op, cells)
+        operands = self.operands(frame, op, cells) if op.operands else []
         if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
         if self.policy is not None and op.code in _OPERATORS:

@@ -283,8 +283,12 @@ def settle(cell: Cell, label: str) -> Cell:
             while (number := _item_in_conflict(first, second)) is not None:
                 name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
+            one, other = remedies.with_length(first), remedies.with_length(second)
+            differ = f"is {one} on one path here and {other} on another{places}"
+            if one == other and remedies.are_iterators(first, second):
+                differ = f"is {one}, at different items on the paths that meet here"
             error = CompileError(
-                f"{name} is {remedies.with_length(first)} on one path here and {remedies.with_length(second)} on another{places}",
+                f"{name} {differ}",
                 help=no_room(first, second)
                 or no_room(second, first)
                 or remedies.of_two_types(first, second, "give it the same type on every path, or use two names"),

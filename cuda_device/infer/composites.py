@@ -20,18 +20,7 @@ from cuda_device.lazy_imports import import_lazily
 from cuda_device.types.host import alike, becomes, given_members, host_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant
 from cuda_device.types.layout import has_arrays, has_identity, parts, rebuilt, with_arrays
-from cuda_device.types.model import (
-    NONE,
-    Array,
-    Number,
-    Pointer,
-    Ref,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
+from cuda_device.types.model import NONE, Array, Number, Pointer, Ref, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.vector_classes import AXES
 
 if TYPE_CHECKING:
@@ -258,9 +247,13 @@ def check_shape(shape: tuple[int, ...], value: Known) -> None:
 
 
 def no_member(type: Type, name: str) -> CompileError:
-    """The error for a member that a type does not have."""
+    """The error for a member that a type does not have. Where all members are private, it names the attributes of the class."""
+    members = [*members_of(type)]
+    if isinstance(type, Struct) and all(member.startswith("_") for member in members):
+        attributes = [attribute for attribute in vars(type.host or object) if attribute not in ("of", "underlying")]
+        members = [attribute for attribute in attributes if not attribute.startswith("_")] or members
     shown = type.name if isinstance(type, Struct) else type
-    return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members_of(type))}")
+    return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members)}")
 
 
 # Equality

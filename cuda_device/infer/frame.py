@@ -127,15 +127,11 @@ def _forgets(known: Known, less: Known) -> bool:
     return any(_forgets(a, b) for a, b in zip(known.items, less.items, strict=True))
 
 
-_PLAIN = frozenset((Number, Array, Ref, Pointer))
-
-
 def is_static(known: Known) -> bool:
     """Whether a value has no run-time part: a constant, a function, None, an empty tuple."""
-    kind = known.type.__class__
-    if kind in _PLAIN:  # most values
+    if isinstance(known.type, (Number, Array, Ref, Pointer)):  # most values
         return known.value is not UNKNOWN
-    return kind is Static or known.constant or not has_leaves(known.type)
+    return isinstance(known.type, Static) or known.constant or not has_leaves(known.type)
 
 
 Rule = Callable[["Frame", Op, Sequence[Cell]], Sequence[Cell]]
@@ -389,7 +385,7 @@ class Frame:
         """Makes a value the contents of a mutable object, a new one by default."""
         if isinstance(cell.known.value, Unset):
             return cell
-        return Cell(cell.known.named(identity or self.new_identity()), cell.value)
+        return Cell(replace(cell.known, identity=identity or self.new_identity()), cell.value)
 
     def new_identity(self) -> Identity:
         """The identity of an object that the current operation makes."""

@@ -120,7 +120,7 @@ def _join_known(a: Known, b: Known) -> Known | None:
     if a.identity != b.identity:
         return None
     joined = _join_same(a, b)
-    return joined if joined is None or joined.identity == a.identity else joined.named(a.identity)
+    return joined if joined is None or joined.identity == a.identity else replace(joined, identity=a.identity)
 
 
 def _join_same(a: Known, b: Known) -> Known | None:

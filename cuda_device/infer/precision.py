@@ -55,6 +55,8 @@ Origin: TypeAlias = "FloatOrigin | tuple[Origin, ...]"
 
 def _joined(a: Origin, b: Origin) -> Origin:
     """The origin of a value that comes from either of two."""
+    if a == b:
+        return a
     if isinstance(a, tuple):
         others = b if isinstance(b, tuple) else (b,) * len(a)
         return tuple(map(_joined, a, others))
@@ -165,7 +167,6 @@ class _Body:
 
     def _result(self, op: Op) -> Origin:
         parts = tuple(map(self.origin_of, op.operands))
-        operands = _greatest(parts)
         if op.code is ops.MAKE and not isinstance(op.result.type, Number):
             return parts
         if op.code is ops.EXTEND:
@@ -179,7 +180,7 @@ class _Body:
                 return FloatOrigin.GIVEN
             return FloatOrigin.EXACT if _fits_float32(op.attributes["value"]) else FloatOrigin.COMPUTED
         if op.code in (ops.CONVERT, ops.PY_UNARY, ops.MAKE):
-            return operands
+            return _greatest(parts)
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
             self.calls[op.result] = self.losses.enter(callee, parts, self._location(op))
@@ -187,7 +188,7 @@ class _Body:
         if op.code is ops.INTRINSIC and op.attributes["name"] in _NARROWING and _takes_wide_floats(op):
             return FloatOrigin.COMPUTED
         if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
-            return max(operands, FloatOrigin.COMPUTED)
+            return max(_greatest(parts), FloatOrigin.COMPUTED)
         return FloatOrigin.GIVEN
 
     def _field(self, op: Op, origin: Origin) -> Origin:

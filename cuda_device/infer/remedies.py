@@ -19,6 +19,7 @@ from cuda_device.infer.constants import METHODS, UNARY_METHODS
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.sealed import Sealed
 
 _SUPER = "structs have no base classes: name the method's class"
 CONSTRUCTS = {
@@ -176,8 +177,15 @@ def with_length(known: Known) -> str:
     return f"a list of {len(known.items)} item{'s' * (len(known.items) != 1)}"
 
 
+def are_iterators(first: Known, second: Known) -> bool:
+    """Whether two values that have different types are iterators."""
+    return isinstance(first.value, ListIterator) or first.identity is not None or second.identity is not None
+
+
 def of_two_types(first: Known, second: Known, otherwise: str) -> str:
     """The remedy for a value that has different types on two paths."""
+    if NONE in (first.type, second.type) and any(isinstance(known.value, Sealed) for known in (first, second)):
+        return "begin with a tuple of zeros, or make the first result before the loop"
     if NONE in (first.type, second.type):
         return "use a value that cannot occur, such as -1 or math.inf, or a separate bool that says whether there is a value"
     if means(first, Thing.LIST) and means(second, Thing.LIST):
@@ -190,10 +198,10 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return "the length of a tuple must be known at compile time: loop over a tuple, or write to a local_array and count"
     if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
         return "call a function on each path: y = f(x) if c else g(x)"
-    if isinstance(first.value, ListIterator) or first.identity is not None or second.identity is not None:
+    if are_iterators(first, second):
         return (
-            "make tuples of them, or separate loops; test items in the loop: the position of a tuple's iterator must be known "
-            "at compile time"
+            "make tuples of them, or separate loops; test items in the loop, or call a function for each of them in place of a "
+            "generator: the position of a tuple's iterator must be known at compile time"
         )
     if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
         is_flag = isinstance(first.value, enum.Flag)

@@ -124,6 +124,6 @@ def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Whether a sequence pattern can match: a tuple, a list, a range."""
     known = frame.as_tuple(cells[0]).known
     if isinstance(known.value, sealed.Sealed):
-        raise CompileError(f"{known} cannot be matched")
+        raise CompileError(f"{known} cannot be matched", help=known.value.use)
     is_host = isinstance(known.type, model.Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (model.Tuple, model.Range, model.Vector))))]

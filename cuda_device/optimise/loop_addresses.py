@@ -95,8 +95,9 @@ def hoist_addresses(function: Function) -> None:
 
 
 def _split_addresses(block: Block, loop: Loop, invariants: Invariants) -> None:
-    always = loop.always_runs(block)
-    for op in [op for op in block.ops if op.code is ops.ELEMENT]:
+    elements = [op for op in block.ops if op.code is ops.ELEMENT]
+    always = bool(elements) and loop.always_runs(block)
+    for op in elements:
         still, moving = invariants.split(op.operands[1], loop)
         if len(moving) != 1 or all(invariants.definitions.constant(value) is not None for value, _ in still):
             continue
@@ -164,8 +165,9 @@ def add_pointer_variables(function: Function) -> None:
         short = {loop for loop in loops if _is_short(loop, innermost_loops)}
         for block in function.blocks:
             loop = innermost_loops.get(block)
-            if loop is not None and loop in short and not loop.always_runs(block):
-                for op in [op for op in block.ops if op.code is ops.ELEMENT]:
+            elements = [op for op in block.ops if op.code is ops.ELEMENT] if loop in short else ()
+            if loop is not None and elements and not loop.always_runs(block):
+                for op in elements:
                     pointers.take(block, op, loop)
 
 

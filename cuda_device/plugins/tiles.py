@@ -17,14 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from operator import add
 from typing import Any
 
 from cuda_device import (
     ArrayType,
     MBarrier,
+    TensorMap,
+    TensorMapType,
     bfloat16,
     bfloat16x2,
     bulk_commit,
+    float8e4m3,
+    float8e4m3x2,
+    float8e5m2,
+    float8e5m2x2,
     float16,
     float16x2,
     float32,
@@ -32,6 +39,7 @@ from cuda_device import (
     float64,
     float64x2,
     int8,
+    int8x2,
     int32,
     int32x2,
     ldmatrix,
@@ -52,6 +60,7 @@ from cuda_device import (
     tma_load,
     tma_store,
     uint8,
+    uint8x2,
     uint32,
     wgmma,
     wgmma_wait,
@@ -89,7 +98,7 @@ class TileLayout:
 
     A row of the pattern has `width` elements. A tile with more columns consists of several panels side by side. `blocks` blocks
     of a cluster share each tile: each loads its part, a number of panels or else of rows, into the shared memory of all of them.
-    `box` is the shape of the boxes of a tensor map: `TensorMap.of(x, layout.box, swizzle=layout.swizzle)`.
+    `map_of(x)` is the tensor map of an array by which it is loaded and stored.
     """
 
     rows: int
@@ -124,6 +133,17 @@ class TileLayout:
     def nbytes(self) -> int:
         """The size of a tile in bytes."""
         return self.rows * self.columns * sizeof(self.dtype)
+
+    def map_of(self, array: Any, dtype: Any = None) -> Any:
+        """The `TensorMap` of a two-dimensional array, made on the host. `dtype="tf32"` rounds float32 as it is loaded.
+
+        Raises `LaunchError` like `TensorMap.of`, also for elements of another type than the tile's.
+        """
+        return TensorMap.of(array, self.box, swizzle=self.swizzle, dtype=dtype or self.dtype)
+
+    def map_type(self, dtype: Any = None) -> Any:
+        """The type of the maps of `map_of`, for `compile`."""
+        return TensorMapType(dtype or self.dtype, self.box, swizzle=self.swizzle)
 
     def stages(self, count: int) -> tuple[int, int, int, int]:
         """The shape of a shared array of `count` such tiles: (count, panels, rows, width)."""
@@ -274,8 +294,7 @@ def warp_mma(acc: Any, a: Any, b: Any, accumulate: Any = True) -> Any:
             right = _right(b, j, k) if j + 8 < n else _half(b, j, k)
             for half in (0, 1)[: len(right) // 2]:
                 i = j // 2 + 4 * half
-                part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
-                part = mma_sync(left, right[2 * half : 2 * half + 2], part, (16, 8, step), kind)
+                part = mma_sync(left, right[2 * half : 2 * half + 2], tuple(sums[i : i + 4]), (16, 8, step), kind)
                 sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
     syncwarp(0xFFFFFFFF)
     return tuple(sums)
@@ -315,8 +334,8 @@ def _mma_of_float64(acc: Any, a: Any, b: Any, accumulate: Any) -> Any:
         low, high = _pair(a, row_of(0), k + lane % 4 * 2), _pair(a, row_of(1), k + lane % 4 * 2)
         for j in range(0, n, 8):
             i, right = j // 2, _pair(b, j + lane // 4, k + lane % 4 * 2)
-            part = sums[i], sums[i + 1], sums[i + 2], sums[i + 3]
-            part = mma_sync((low[0], high[0], low[1], high[1]), right, part, (16, 8, 8), float64)
+            left = low[0], high[0], low[1], high[1]
+            part = mma_sync(left, right, tuple(sums[i : i + 4]), (16, 8, 8), float64)
             sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = part
     syncwarp(0xFFFFFFFF)
     return tuple(sums)
@@ -354,12 +373,12 @@ def row_max(acc: Any, start: Any = -float("inf")) -> Any:
 
 def row_sum(acc: Any) -> Any:
     """The sum of each of this thread's two rows of a register tile, as a pair of float32."""
-    return _of_quads(own_rows(acc, 0.0, _add), _add)
+    return _of_quads(own_rows(acc, 0.0, add), add)
 
 
 def row_total(sums: tuple[Any, Any]) -> Any:
     """The sums over the four threads that share two rows, of which each has a pair: the rest of `row_sum` after `own_rows`."""
-    return _of_quads(sums, _add)
+    return _of_quads(sums, add)
 
 
 def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
@@ -369,10 +388,6 @@ def own_rows(acc: Any, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
         first = combine(first, combine(acc[i], acc[i + 1]))
         second = combine(second, combine(acc[i + 2], acc[i + 3]))
     return first, second
-
-
-def _add(x: Any, y: Any) -> Any:
-    return x + y
 
 
 def _of_quads(pair: tuple[Any, Any], combine: Callable[[Any, Any], Any]) -> Any:
@@ -395,10 +410,11 @@ def fragments(acc: Any, dtype: Any) -> Any:
 
 
 _PAIRS = {bfloat16: bfloat16x2, float16: float16x2, float32: float32x2, int32: int32x2, float64: float64x2}
+_PAIRS |= {float8e4m3: float8e4m3x2, float8e5m2: float8e5m2x2, int8: int8x2, uint8: uint8x2}
 
 
 def store(acc: Any, tile: Any) -> None:
-    """Converts a register tile to the elements of a swizzled tile of 64 rows, of 16, 32 or 64 bits, and stores it there.
+    """Converts a register tile to the elements of a swizzled tile of 64 rows, of 8 to 64 bits, and stores it there.
 
     Elements of 16 bits are stored by `stmatrix` on sm_90a, and the others two at a time.
     """
@@ -423,7 +439,7 @@ def store(acc: Any, tile: Any) -> None:
 def store_to_array(acc: Any, array: Any, row: Any, column: Any) -> None:
     """Converts a register tile to the elements of an array, and stores it to the part from (row, column) on.
 
-    What lies outside of the array is not stored. The array has elements of bfloat16, float16, float32, float64 or int32, an even
+    What lies outside of the array is not stored. The array has elements of a type that `mma` multiplies or adds up, an even
     number of columns, and contiguous rows, and `column` is even, because a thread stores two elements at a time.
     """
     pair = _PAIRS[array.dtype]

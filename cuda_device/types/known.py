@@ -175,9 +175,7 @@ class Known(_Memo):
     @property
     def python(self) -> object:
         """The Python value of a constant."""
-        if isinstance(self.type, model.Tuple):
-            return tuple(item.python for item in self.items)
-        return self.value
+        return tuple(item.python for item in self.items) if isinstance(self.type, model.Tuple) else self.value
 
     @property
     def nonneg(self) -> bool:
@@ -205,20 +203,14 @@ class Known(_Memo):
         """The same facts with another source location."""
         return Known(self.type, self.value, self.items, self.low, self.high, self.identity, where)
 
-    def named(self, identity: Identity | None) -> Known:
-        """The same facts with another identity."""
-        return Known(self.type, self.value, self.items, self.low, self.high, identity, self.where)
-
     def forget(self) -> Known:
         """The type with the coarse bounds of `settled`, and without constants; static values are kept."""
+        if not self.items:
+            return self._coarse() if isinstance(self.type, model.Number) else self
         try:
             return self._forgotten
         except AttributeError:
-            if self.items:
-                forgotten = self._with_items([item.forget() for item in self.items])
-            else:
-                forgotten = self._coarse() if isinstance(self.type, model.Number) else self
-            return self._remember("_forgotten", forgotten)
+            return self._remember("_forgotten", self._with_items([item.forget() for item in self.items]))
 
     def settled(self) -> Known:
         """With coarse bounds (non-negative, fits in 32 bits), so that functions have few specialisations."""
@@ -245,10 +237,8 @@ class Known(_Memo):
         try:
             return self._plain
         except AttributeError:
-            items, known = tuple([item.plain() for item in self.items]), self.forget()
-            return self._remember(
-                "_plain", Known(known.type, known.value, items, None, None, known.identity, known.where)
-            )
+            items = tuple([item.plain() for item in self.items])
+            return self._remember("_plain", replace(self.forget(), items=items, low=None, high=None))
 
     @property
     def shown(self) -> str:

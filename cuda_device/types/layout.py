@@ -115,9 +115,9 @@ def _placed(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> P
 
 def parts(type: model.Type) -> tuple[model.Type, ...]:
     """The types of the parts of a composite value, in order; empty for other types. A complex number is one number."""
-    if isinstance(type, (model.Tuple, model.Bundle)):  # most composite values
-        return type.elements
     match type:
+        case model.Tuple(elements) | model.Bundle(elements):
+            return elements
         case model.Struct(_, fields):
             return tuple(field.type for field in fields)
         case model.Vector(dtype, count) | model.Subarray(dtype, count=count):
@@ -143,14 +143,9 @@ def any_part(type: model.Type, *kinds: builtins.type) -> bool:
     return isinstance(type, kinds) or any(any_part(part, *kinds) for part in parts(type))
 
 
-_LEAVES = frozenset((model.Number, model.Ref, model.Pointer, model.Array))
-_WITHOUT_PARTS = frozenset((model.Static, model.NoneType, model.AtomicCell))
-
-
 def has_leaves(type: model.Type) -> bool:
     """Whether a type has leaves."""
-    kind = type.__class__
-    return kind in _LEAVES or (kind not in _WITHOUT_PARTS and any(map(has_leaves, parts(type))))
+    return isinstance(type, (model.Number, model.Ref, model.Pointer, model.Array)) or any(map(has_leaves, parts(type)))
 
 
 def is_by_value(type: model.Type | None) -> TypeGuard[model.Ref]:

@@ -72,16 +72,8 @@ class Number:
     format: str = Format.IEEE
     """Distinguishes bfloat16 from float16, and the 8-bit floats from each other."""
 
-    def __hash__(self) -> int:
-        return self._hash
-
     def __str__(self) -> str:
         return _NAMES[self]
-
-    @cached_property
-    def _hash(self) -> int:
-        # Of no text, whose hash another process, which unpickles the type, computes differently.
-        return hash((self.kind, self.bits, self.builtin, self.mask))
 
     @cached_property
     def is_integer(self) -> bool:

@@ -18,17 +18,7 @@ import numpy as np
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import dtype_of_type, element_of, host_type_of, members_of, number_of
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import (
-    FIXED_NUMBERS,
-    UINT32,
-    AtomicCell,
-    Number,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
+from cuda_device.types.model import FIXED_NUMBERS, UINT32, AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector
 
 AXES = "xyzw"
 
@@ -154,7 +144,7 @@ class VectorValue:
         return value_of(target, np.frombuffer(bits, dtype_of_type(target))[0])
 
     def __replace__(self, /, **changes: Any) -> Any:
-        return replaced(self, "xyzw"[: len(self)], changes)
+        return replaced(self, AXES[: len(self)], changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._items

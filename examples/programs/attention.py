@@ -6,12 +6,13 @@ the weights and the weighted sum of the values, and scales both sums where a gre
 """
 
 import math
+from operator import mul
 
 import ml_dtypes
 import numpy as np
 
 import cuda_device as device
-from cuda_device import MBarrier, TensorMap, bfloat16, float32, int32, shared_array, tiles
+from cuda_device import MBarrier, bfloat16, float32, int32, shared_array, tiles
 
 CAPABILITY = (9, 0)
 HEAD, ROWS, COLUMNS, STAGES, THREADS = 64, 64, 64, 2, 128
@@ -19,11 +20,6 @@ FACTOR = float32(math.log2(math.e) / math.sqrt(HEAD))  # of the scores, as power
 LOWEST = float32(-1e30)
 TOLERANCE = {"rtol": 1e-2, "atol": 1e-2}
 of_queries, of_keys = tiles.TileLayout(ROWS, HEAD, bfloat16), tiles.TileLayout(COLUMNS, HEAD, bfloat16)
-
-
-def scaled(x, factor):
-    """x * factor."""
-    return x * factor
 
 
 @device.kernel(max_threads=THREADS)
@@ -63,18 +59,18 @@ def attention(map_q, map_k, map_v, out, count: int32):
         factors = math.exp2((before[0] - most[0]) * FACTOR), math.exp2((before[1] - most[1]) * FACTOR)
         more = tiles.row_sum(weights)
         sums = sums[0] * factors[0] + more[0], sums[1] * factors[1] + more[1]
-        acc = tiles.map_rows(scaled, acc, factors)
+        acc = tiles.map_rows(mul, acc, factors)
         acc = tiles.wait(0, tiles.mma(acc, tiles.fragments(weights, bfloat16), of_keys.tile(v, stage).T))
         ring.release(stage)
-    acc = tiles.map_rows(scaled, acc, (1 / sums[0], 1 / sums[1]))
+    acc = tiles.map_rows(mul, acc, (1 / sums[0], 1 / sums[1]))
     tiles.store_to_array(acc, out, first, 0)
 
 
 def run(stream, q, k, v):
     """The results of all queries, in bfloat16."""
     out = device.empty(q.shape, bfloat16, stream=stream)
-    pairs = (q, of_queries), (k, of_keys), (v, of_keys)
-    maps = [TensorMap.of(device.array(x, stream=stream), tile.box, swizzle=tile.swizzle) for x, tile in pairs]
+    q, k, v = (device.array(x, stream=stream) for x in (q, k, v))
+    maps = of_queries.map_of(q), of_keys.map_of(k), of_keys.map_of(v)
     device.launch(attention, *maps, out, len(k), grid=-(-len(q) // ROWS), block=THREADS, stream=stream)
     return out.numpy().astype(np.float32)
 

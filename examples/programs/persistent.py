@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 import cuda_device as device
-from cuda_device import MBarrier, TensorMap, float32, int32, shared_array, tiles
+from cuda_device import MBarrier, float32, int32, shared_array, tiles
 
 CAPABILITY = (9, 0)
 STAGES, WORKERS = 4, 128
@@ -61,7 +61,7 @@ def silu(source, target, m_tiles: int32, n_tiles: int32):
 def run(stream, x, blocks):
     """y of each element of x. On a GPU, give the grid as many blocks as run at the same time: 4 on a multiprocessor of sm_90."""
     x, y = device.array(x, stream=stream), device.empty(x.shape, stream=stream)
-    maps = [TensorMap.of(array, tile.box, swizzle=tile.swizzle) for array in (x, y)]
+    maps = [tile.map_of(array) for array in (x, y)]
     sizes = -(-x.shape[0] // tile.rows), -(-x.shape[1] // tile.columns)
     device.launch(silu, *maps, *sizes, grid=blocks, block=WORKERS + 32, stream=stream)
     return y.numpy()

@@ -6,11 +6,24 @@ computes the softmax of a block of keys while the products of its neighbours run
 
 import functools
 import math
+from operator import add, mul
 
 import cuda_device as device
 from cuda_device import bfloat16, float32, int32, tiles
 
 LOWEST = float32(-1e30)
+
+
+def softmax(scores, before, scale):
+    """A step of a softmax over blocks of keys: the weights of a block, the maxima of the scores so far, and the factors of sums.
+
+    `before` are the maxima before this block, to which the sums so far refer. Scores times `scale` are exponents of 2.
+    """
+    most = tiles.row_max(scores, before)
+    shift = scale * most[0], scale * most[1]
+    weights = tiles.map_rows(lambda x, m: math.exp2(x * scale - m), scores, shift)
+    factors = math.exp2(before[0] * scale - shift[0]), math.exp2(before[1] * scale - shift[1])
+    return weights, most, factors
 
 
 @functools.cache
@@ -23,17 +36,7 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
     """
     rows = 128
     of_q, of_k = tiles.TileLayout(rows, head, dtype), tiles.TileLayout(columns, head, dtype)
-    factor = math.log2(math.e) / math.sqrt(head)
-
-    def softmax(scores, before):
-        """The weights of a block of keys, the new maxima, the factors of the earlier sums, and the sums of the weights."""
-        most = tiles.row_max(scores, before)
-        shift = float32(factor) * most[0], float32(factor) * most[1]
-        weights = tiles.map_rows(lambda x, m: math.exp2(x * float32(factor) - m), scores, shift)
-        factors = math.exp2(before[0] * float32(factor) - shift[0]), math.exp2(before[1] * float32(factor) - shift[1])
-        # The four threads that share a row add their sums at the end.
-        sums = tiles.own_rows(weights, 0, lambda x, y: x + y)
-        return weights, most, factors, sums
+    scale = float32(math.log2(math.e) / math.sqrt(head))
 
     def seen(row, column, tokens):
         """Whether the query in a row sees the key in a column."""
@@ -89,7 +92,8 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                     for i, x in enumerate(scores)
                 ]
             )
-            weights, most, _, sums = softmax(scores, (LOWEST, LOWEST))
+            weights, most, _ = softmax(scores, (LOWEST, LOWEST), scale)
+            sums = tiles.own_rows(weights, 0, add)  # the threads that share a row add theirs at the end
             p = tiles.fragments(weights, dtype)
             acc = tiles.zeros(head)
             for i in range(1, blocks):
@@ -99,13 +103,14 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                 scores = tiles.wait(1, scores)
                 if own == 0:
                     keys.release(stage)
-                weights, most, factors, more = softmax(scores, most)
+                weights, most, factors = softmax(scores, most, scale)
+                more = tiles.own_rows(weights, 0, add)
                 sums = sums[0] * factors[0] + more[0], sums[1] * factors[1] + more[1]
                 acc = tiles.wait(0, flying)
                 p = tiles.fragments(weights, dtype)  # now that the product before has read its registers
                 if own == 0:
                     values.release(previous)
-                acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
+                acc = tiles.map_rows(mul, acc, factors)
             stage = values.wait(blocks - 1)
             acc = tiles.wait(0, tiles.mma(acc, p, of_k.tile(v, stage).T))
             low, high = tiles.row_total(sums)
@@ -115,7 +120,7 @@ def attention(head=128, causal=False, dtype=bfloat16, columns=128, stages=2):
                     if token < tokens:
                         index = int32(device.block_idx.z) * int32(device.grid_dim.y) + head_index, token
                         lse[index] = shift * float32(1 / math.sqrt(head)) + math.log(total)
-            acc = tiles.map_rows(lambda x, f: x * f, acc, (1 / low, 1 / high))
+            acc = tiles.map_rows(mul, acc, (1 / low, 1 / high))
             tiles.store_to_array(acc, out[start : start + tokens], first_row + half * 64, head_index * head)
 
     return kernel, of_q, of_k

@@ -1,15 +1,16 @@
 """Gradients of attention on the tensor cores of sm_90a: those of Q, K and V, with grouped queries, causal or not.
 
-One block computes the gradients of 128 keys and values of one head, 64 in the registers of each of two warpgroups, while a
-producer warp loads the queries of all heads that use them, and the gradients of the outputs. The weights are computed again from
-the log-sum-exp of each row, which the forward pass stores. The gradients of queries are sums over blocks, added in memory.
+One block computes the gradients of 128 keys and values of one head. A producer warp loads K and V, and rings of Q and dO of all
+heads of queries that use them; each of two warpgroups has 64 keys. They compute the weights P again from the log-sum-exp of rows,
+which the forward pass stores, and then dV += P.T @ dO, dS = P * (dO @ V.T - sum(O * dO)), dK += dS.T @ Q, and dQ += dS @ K, which
+they add up in memory.
 """
 
 import functools
 import math
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float32, float32x4, int32, tiles, uint32, uint32x4
+from cuda_device import bfloat16, float32, float32x4, int32, tiles, uint32, uint32x4
 
 KEYS = 128
 """The keys of a block."""
@@ -27,6 +28,8 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
     of_k, of_q = tiles.TileLayout(KEYS, head, dtype), tiles.TileLayout(rows, head, dtype)
     of_ds = tiles.TileLayout(KEYS, rows, dtype)
     scale, width = 1 / math.sqrt(head), head // 8  # the pieces of 16 bytes in the row of a head
+    # Loads wait behind the additions to dQ. Where registers allow it, those of the next step's log-sum-exp come before.
+    early = rows == 64
 
     def where():
         """The block of queries or keys, the head and the sequence of this block of threads, and the head among all sequences."""
@@ -57,7 +60,10 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
             quads[index, block, thread + 256 * i] = float32x4(0, 0, 0, 0)
 
     def masked(scores, key, limit):
-        """The scores of the keys from `key` on that queries from `limit` on see, or that are less than `limit`, else `LOWEST`."""
+        """The scores of the keys from `key` on, and `LOWEST` for those that a query does not see.
+
+        `limit` is the first query if the mask is causal, and otherwise the number of keys.
+        """
         first = limit + (tiles.column_of(0) if causal else -1)
         ahead = key + tiles.row_of(0) - first, key + tiles.row_of(1) - first
         columns = [tiles.column_of(i) - tiles.column_of(0) if causal else 0 for i in range(len(scores))]
@@ -118,6 +124,7 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
             right = (device.swizzled(k[0, half], 128) if head == 128 else of_k.tile(k, 0)).T
             dk, dv = tiles.zeros(head), tiles.zeros(head)
             scores = tiles.wait(0, tiles.mma(None, own_k, of_q.tile(q, queries.wait(0))))
+            lse = of_columns(values[0, :rows])
             i, block = int32(0), first
             for step in range(steps):
                 stage, buffer = uint32(step) % stages, uint32(step) % 2
@@ -128,8 +135,10 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
                         scores = masked(scores, key, block * rows)
                 elif first_key + KEYS > tokens:
                     scores = masked(scores, key, tokens)
-                pairs = zip(scores, of_columns(values[stage, :rows]), strict=True)
-                weights = tuple([math.exp2(x * float32(scale * math.log2(math.e)) - lse) for x, lse in pairs])
+                if not early:
+                    lse = of_columns(values[stage, :rows])
+                pairs = zip(scores, lse, strict=True)
+                weights = tuple([math.exp2(x * float32(scale * math.log2(math.e)) - y) for x, y in pairs])
                 dv = tiles.mma(dv, tiles.fragments(weights, dtype), of_q.tile(do, stage).T)
                 triples = zip(weights, tiles.wait(1, flying), of_columns(values[stage, rows:]), strict=True)
                 grad = tuple([weight * (x - delta) for weight, x, delta in triples])
@@ -147,6 +156,8 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
                 # The scores of the next step, and once more of the last one.
                 following = queries.wait(min(step + 1, steps - 1))
                 flying = tiles.mma(None, own_k, of_q.tile(q, following))
+                if early:
+                    lse = of_columns(values[following, :rows])
                 dq = tiles.wait(1, dq)
                 for n in tuple(range(8)):
                     part = float32x4(dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3])
@@ -159,8 +170,16 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
                     block, i = first, i + 1
             dk, dv = tiles.wait(0, dk, dv)
             dk = tuple([x * float32(scale) for x in dk])
-            tiles.store_to_array(dk, k_grad[start : start + tokens], key, number * head)
-            tiles.store_to_array(dv, v_grad[start : start + tokens], key, number * head)
+            for acc, array in ((dk, k_grad), (dv, v_grad)):
+                # By way of shared memory, in pieces of 16 bytes. Only this warpgroup has read its rows of V.
+                device.barrier_sync(2 + int32(half), 128)
+                tiles.store(acc, own_v)
+                device.barrier_sync(2 + int32(half), 128)
+                pieces, target = own_v.view(uint32x4), array.view(uint32x4)
+                for n in range(64 * width // 128):
+                    row, piece = (own + 128 * n) // width, own % width
+                    if key + row < tokens:
+                        target[start + key + row, number * width + piece] = pieces[row, piece]
 
     @device.kernel(max_threads=256)
     def after(sums, q_grad, tokens: int32):
@@ -194,8 +213,7 @@ def prepare(forward, gradients, tokens, head=128, causal=False, dtype=bfloat16, 
     shape = sequences * heads, -(-tokens // rows)
     statistics = device.empty((*shape, 2 * rows), float32, stream=stream)
     sums = device.empty((*shape, rows * head), float32, stream=stream)
-    pairs = (q, of_q), (k, of_k), (v, of_k), (out_grad, of_q)
-    maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in pairs]
+    maps = of_q.map_of(q), of_k.map_of(k), of_k.map_of(v), of_q.map_of(out_grad)
     length, group, by_queries = int32(tokens), int32(heads // kept), (shape[1], heads, sequences)
     by_keys = -(-tokens // KEYS), kept, sequences
     launches = [

@@ -23,7 +23,7 @@ import rowwise
 import tall_products
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float8e4m3, float32, int32
+from cuda_device import bfloat16, float8e4m3, float32, int32
 
 
 @dataclass(frozen=True)
@@ -226,10 +226,11 @@ class DecoderLayer:
         before, epilogue = LOADED_BEFORE.get(epilogue, (None, epilogue))
         settings = {"epilogue": epilogue, "before": before, "ratio": ratio, **self.tile}
         kernel, *layouts = products.gemm(dtype, bfloat16, transposed=True, **settings)
-        maps = [map_of(x, layout) for x, layout in zip((a.values, b.values, c), layouts, strict=True)]
+        maps = [layout.map_of(x) for x, layout in zip((a.values, b.values, c), layouts, strict=True)]
         (m, k), n = a.values.shape, len(b.values)
         blocks = self.blocks // layouts[1].blocks * layouts[1].blocks
-        return self._prepare(kernel, *maps, int32(m), int32(n), int32(k), more, grid=blocks, block=384)
+        block = products.threads(self.tile.get("bm", 128))
+        return self._prepare(kernel, *maps, int32(m), int32(n), int32(k), more, grid=blocks, block=block)
 
     def _tall_product(self, a: Matrix, b: Matrix, c: Any, epilogue: Any = None, more: Any = (), ratio: int = 1) -> Any:
         """C = A @ B.T with an epilogue, for few rows of A."""
@@ -249,7 +250,7 @@ class DecoderLayer:
         kernel, of_q, of_k = attention.attention(s.head, causal=True)
         keys, values = s.heads * s.head, (s.heads + s.key_heads) * s.head
         parts = (qkv[:, :keys], of_q), (qkv[:, keys:values], of_k), (qkv[:, values:], of_k)
-        maps = [map_of(part, layout) for part, layout in parts]
+        maps = [layout.map_of(part) for part, layout in parts]
         grid = -(-tokens // of_q.rows), s.heads, sequences
         return self._prepare(kernel, *maps, out, int32(tokens), int32(s.heads // s.key_heads), grid=grid, block=384)
 
@@ -259,11 +260,6 @@ def with_scales(a: Matrix, b: Matrix, epilogue: Any, more: Any) -> tuple[Any, An
     if b.scales is None:
         return bfloat16, epilogue, more
     return float8e4m3, SCALED[epilogue], (a.scales, b.scales, *more)
-
-
-def map_of(array: Any, layout: Any) -> TensorMap:
-    """The map of an array with the boxes of a layout."""
-    return TensorMap.of(array, layout.box, swizzle=layout.swizzle, dtype=layout.dtype)
 
 
 def warps_of(columns: int) -> int:

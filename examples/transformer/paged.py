@@ -11,14 +11,14 @@ of all heads that use them; at the end the blocks combine what their warps have 
 
 import functools
 import math
+from operator import add, mul
 from typing import Any, NamedTuple
 
 import rowwise
+from attention import LOWEST, softmax
 
 import cuda_device as device
 from cuda_device import TensorMap, bfloat16, float32, float32x2, float32x4, int32, tiles, uint32, uint32x4
-
-LOWEST = float32(-1e30)
 
 
 class PagedCache(NamedTuple):
@@ -44,7 +44,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=8, stages=3, pa
     """
     of_k = tiles.TileLayout(keys, head, bfloat16)
     box, threads, stride = (1, keys, 1, of_k.width), 32 * warps, warps * parts
-    factor = math.log2(math.e) / math.sqrt(head)
+    scale = float32(math.log2(math.e) / math.sqrt(head))
 
     def load(tile, map, page_number, row, key_head, bar):
         """Starts to load the keys or values of a page from a row on."""
@@ -113,15 +113,9 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=8, stages=3, pa
                 device.syncwarp(0xFFFFFFFF)
             scores = tiles.warp_mma(None, left, of_k.tile(k, slot))
             scores = tuple([x if tiles.column_of(i) < rest else LOWEST for i, x in enumerate(scores)])
-            before, most = most, tiles.row_max(scores, most)
-            shift = float32(factor) * most[0], float32(factor) * most[1]
-            weights = tiles.map_rows(lambda x, m: math.exp2(x * float32(factor) - m), scores, shift)
-            factors = (
-                math.exp2(before[0] * float32(factor) - shift[0]),
-                math.exp2(before[1] * float32(factor) - shift[1]),
-            )
-            total = tiles.own_rows(weights, (total[0] * factors[0], total[1] * factors[1]), lambda x, y: x + y)
-            acc = tiles.map_rows(lambda x, f: x * f, acc, factors)
+            weights, most, factors = softmax(scores, most, scale)
+            total = tiles.own_rows(weights, (total[0] * factors[0], total[1] * factors[1]), add)
+            acc = tiles.map_rows(mul, acc, factors)
             acc = tiles.warp_mma(acc, tiles.fragments(weights, bfloat16), right.T)
             if lane == 0 and step + stages < steps:
                 start(step + stages, slot, number)
@@ -130,7 +124,7 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=8, stages=3, pa
             row = lane // 4 + 8 * half
             if row < queries:
                 if lane % 4 == 0:
-                    states[warp, row] = float32x2(most[half] * float32(factor), total[half])
+                    states[warp, row] = float32x2(most[half] * scale, total[half])
                 for i in tuple(range(2 * half, head // 2, 4)):
                     sums[warp, row, tiles.column_of(i) // 2] = float32x2(acc[i], acc[i + 1])
         device.cluster_sync()
@@ -147,9 +141,9 @@ def paged_attention(head=128, queries=4, page=16, keys=16, warps=8, stages=3, pa
                     weight = math.exp2(state.x - highest)
                     whole += state.y * weight
                     result += device.cluster_shared(sums, part)[other, row, column] * weight
-            scale = 1 / whole if whole > 0 else float32(0)
+            share = 1 / whole if whole > 0 else float32(0)
             place = (key_head * queries + row) * head // 2 + column
-            out.view(uint32)[sequence, place] = device.pack(result.x * scale, result.y * scale, dtype=bfloat16)
+            out.view(uint32)[sequence, place] = device.pack(result.x * share, result.y * share, dtype=bfloat16)
         device.cluster_sync()
 
     return kernel, box

@@ -21,7 +21,7 @@ def gemm(
     dtype=bfloat16, result=None, bm=128, bn=256, bk=None, stages=4, cluster=2, transposed=False, epilogue=None, ratio=1,
     before=None,
 ):  # fmt: skip
-    """The kernel, and the layouts of its tiles of A, B and C, whose boxes are those of the tensor maps.
+    """The kernel, and the layouts of its tiles of A, B and C, whose `map_of` makes their tensor maps.
 
     A is (m, k), and B is (k, n), or (n, k) if it is `transposed`, as it must be for elements of 8 and 32 bits. Those of float32
     are multiplied as tf32: let their maps round them by `dtype="tf32"`. C has elements of `result`, by default `dtype`. A block
@@ -29,7 +29,7 @@ def gemm(
     `bk` elements of the depth, by default 128 bytes. Raises `LaunchError` for tiles whose sums are too large for registers.
 
         kernel, *layouts = gemm()
-        maps = [TensorMap.of(x, layout.box, swizzle=layout.swizzle) for x, layout in zip((a, b, c), layouts)]
+        maps = [layout.map_of(x) for x, layout in zip((a, b, c), layouts)]
         launch(kernel, *maps, int32(m), int32(n), int32(k), grid=multiprocessors // cluster * cluster, block=threads(bm))
 
     `epilogue(acc, row, column, *more)` is a device function (see `epilogues`) that returns what is stored in C, from a register

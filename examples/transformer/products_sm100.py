@@ -17,7 +17,7 @@ PART = 64
 
 @functools.cache
 def gemm(dtype=bfloat16, bm=128, bn=256, bk=64, stages=4):
-    """The kernel, and the layouts of its tiles of A and B, whose boxes are those of the tensor maps.
+    """The kernel, and the layouts of its tiles of A and B, whose `map_of` makes their tensor maps.
 
     A is (m, k), B (n, k), and C an array (m, n) of 16-bit floats, n a multiple of 8. A block computes `bm` x `bn` elements of C
     at a time.

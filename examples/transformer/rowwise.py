@@ -5,6 +5,7 @@ The elements of a row are in the registers of a block, so that each is read once
 
 import functools
 import math
+from operator import add
 
 import cuda_device as device
 from cuda_device import bfloat16, float32, float32x2, float32x4, int32, uint32x4
@@ -35,11 +36,6 @@ def over_warp(combine, x):
     for step in (16, 8, 4, 2, 1):
         x = combine(x, device.shfl_xor_sync(0xFFFFFFFF, x, step))
     return x
-
-
-def add(x, y):
-    """x + y."""
-    return x + y
 
 
 def chunks_of(columns, threads):

@@ -7,12 +7,12 @@ sums through distributed shared memory. The order of the sums is fixed.
 import functools
 
 import cuda_device as device
-from cuda_device import TensorMap, bfloat16, float32, float32x2, int32, tiles
+from cuda_device import bfloat16, float32, float32x2, int32, tiles
 
 
 @functools.cache
 def tall(tokens=16, dtype=bfloat16, bm=128, bk=None, stages=5, split=4, epilogue=None, ratio=1):
-    """The kernel, and the layouts of its tiles of W and X, whose boxes are those of the tensor maps.
+    """The kernel, and the layouts of its tiles of W and X, whose `map_of` makes their tensor maps.
 
     X is (m, k) with m <= `tokens`, a multiple of 8 up to 256, and W is (n, k). A cluster of `split` blocks computes `bm` columns
     of C, which are rows of W, in steps of `bk` elements of the depth, by default 128 bytes. X and W have elements of `dtype`:
@@ -117,7 +117,7 @@ def prepare(x, w, c, *more, stream=None, dependent=None, **settings):
     """
     settings = settings_for(x.shape[0], w.shape[0]) | settings
     kernel, of_w, of_x = tall(**settings)
-    maps = [TensorMap.of(array, layout.box, swizzle=layout.swizzle) for array, layout in ((w, of_w), (x, of_x))]
+    maps = of_w.map_of(w), of_x.map_of(x)
     sizes = {"grid": -(-w.shape[0] // of_w.rows) * settings["split"], "block": 2 * of_w.rows + 32}
     return device.prepare(kernel, *maps, c, int32(w.shape[1]), more, **sizes, dependent=dependent, stream=stream)
 

@@ -40,9 +40,7 @@ def parts(a, b, c, bm, bn, stages, cluster, dtype=bfloat16, result=None, transpo
     """The kernel, the arguments and the sizes of a launch in one configuration."""
     kernel, *layouts = products.gemm(dtype, result, bm=bm, bn=bn, stages=stages, cluster=cluster, transposed=transposed)
     rounded = "tf32" if dtype is float32 else None
-    maps = [
-        device.TensorMap.of(x, layout.box, swizzle=layout.swizzle, dtype=kind)
-        for x, layout, kind in zip((a, b, c), layouts, (rounded, rounded, None), strict=True)
-    ]
+    kinds = rounded, rounded, None
+    maps = [layout.map_of(x, kind) for x, layout, kind in zip((a, b, c), layouts, kinds, strict=True)]
     sizes = {"grid": blocks // cluster * cluster, "block": products.threads(bm)}
     return kernel, (*maps, int32(c.shape[0]), int32(c.shape[1]), int32(a.shape[1])), sizes

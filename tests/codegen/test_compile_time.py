@@ -133,6 +133,14 @@ def test_the_work_grows_with_the_program(name: str, checked: bool, monkeypatch: 
     assert more_steps <= 4.05 * steps  # a walk over all blocks for each loop makes it 4.08
 
 
+def test_a_loop_is_inferred_before_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
+    source = family("for k in range(9):\n    v{i} = v{i} + x[k]", "v{i} = 0.0", "x[{i}] = v{i}")
+    work(source(5), checked=False)
+    (_, steps), (_, more_steps) = work(source(10), checked=False), work(source(40), checked=False)
+    assert more_steps <= 4.05 * steps
+
+
 TUPLES = {
     "for": "for v in t:\n    x[0] += v",
     "enumerate": "for i, v in enumerate(t):\n    x[i] += v",
@@ -167,3 +175,13 @@ def test_loops_over_a_tuple_are_linear_in_its_length(name: str, monkeypatch: pyt
     (steps, size), (more_steps, more_size) = work_for(12), work_for(48)
     assert more_steps <= 4.6 * steps
     assert more_size <= 4.6 * size
+
+
+@pytest.mark.parametrize(
+    ("count", "value", "functions"), [(4, "rotated(t)", 2), (40, "rotated(t)", 1), (40, "rotated(rotated(t))", 2)]
+)
+def test_a_function_that_passes_many_values_replaces_its_only_call(count: int, value: str, functions: int) -> None:
+    rotated = "def rotated(t):\n    return (*t[1:], t[0])\n"
+    kernel = define(f"{rotated}@device.kernel\ndef k(x, t):\n    for v in {value}:\n        x[0] += v\n")
+    text = device.compile(kernel, FLOATS, tuple[(device.float32,) * count], output="llvm").code
+    assert text.count("\ndefine ") == functions

@@ -238,7 +238,14 @@ def refusal(text, release, architecture, folder):
     return subprocess.run(command, capture_output=True, text=True).stderr
 
 
-SINCE = {"cluster_histogram": 90, "gemm_warps": 80, "attention": 90, "persistent": 90, "multicast": 1000}
+SINCE = {
+    "cluster_histogram": 90,
+    "gemm_warps": 80,
+    "attention": 90,
+    "implicit_gemm": 90,
+    "persistent": 90,
+    "multicast": 1000,
+}
 """The first architectures of programs. Assemblers advise to assemble copies to several blocks for sm_90a, which is not tested."""
 PAIRS = [
     pytest.param(release, architecture, marks=long(n + m, len(ARCHITECTURES)))

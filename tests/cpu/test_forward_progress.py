@@ -10,8 +10,7 @@ from test_cpu_executor import interrupted
 
 import cuda_device as device
 from cuda_device.cpu import cpu_executor
-from cuda_device.cpu.records import BLOCK_WORDS, INTERLEAVED
-from cuda_device.device import memory
+from cuda_device.cpu.records import INTERLEAVED
 
 CPU = device.cpu_stream()
 EVEN = 0x55555555
@@ -208,7 +207,3 @@ def test_a_barrier_of_the_grid_that_a_block_does_not_reach():
     with pytest.raises(device.KernelError, match=r"^deadlock in block \(\d, 0, 0\)") as raised:
         device.launch(kernel, np.zeros(1, np.int32), grid=3, block=32, stream=CPU)
     assert __file__ in str(raised.value)
-
-
-def test_a_block_has_the_words_that_device_code_names():
-    assert memory.BLOCK_WORDS == BLOCK_WORDS

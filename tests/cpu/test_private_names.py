@@ -10,7 +10,7 @@ PRIVATE = {
     "codegen.emit.dialect": "AtomicAccess Dialect Emitter LLVM_ORDERS PAIR",
     "codegen.llvm": "Linked LlvmModule Machine parse",
     "compiler": "most_shared_of",
-    "device.memory": "array_at",
+    "device.memory": "BLOCK_WORDS array_at",
     "device.options": "DEFAULTS",
     "device.packing": "reinterpret",
     "errors": "Index NOWHERE",
@@ -24,7 +24,7 @@ PRIVATE = {
     "optimise": "points_to",
     "optimise.inlining": "inline",
     "optimise.symbolic_bounds": "Proofs Sum checks_a_bound drop_checks is_integer",
-    "runtime.gpu.report_message": "ALL_AT_BARRIER Waiting failure waiting_report",
+    "runtime.gpu.report_message": "ALL_AT_BARRIER Waiting waiting_report",
     "types.architectures": "Architecture MAXIMUM_STATIC_SHARED",
     "types.known": "of_type",
     "types.model": "Array BOOL FLOAT16 FLOAT32 FLOAT64 INT32 INT64 NoneType Number Pointer Ref Space Struct Tuple "

@@ -278,6 +278,29 @@ def test_shared_memory_of_other_blocks_is_followed():
             device.launch(swaps, zeros(), flag, grid=2, block=32, cluster=2, stream=STREAM)
 
 
+def test_shared_memory_of_a_block_that_has_not_begun_or_has_ended():
+    @device.kernel
+    def stores(x, begin: device.ConstExpr[bool], end: device.ConstExpr[bool]):
+        tile = device.shared_array(32, int32)
+        there = device.cluster_shared(tile, 1 - int32(device.block_rank))  # the address alone is no access
+        if begin:
+            device.cluster_sync()
+        there[thread_idx.x] = 1
+        if end:
+            device.cluster_sync()
+        x[tid(1)] = 1
+
+    for begin, end, what in (
+        (True, True, ""),
+        (False, True, "not have begun yet"),
+        (True, False, "have ended by then"),
+        (False, False, "not have begun yet"),
+    ):
+        expected = rf"race on byte \d+ of shared memory of block \(\d, 0, 0\), which may {what}\n  thread .* writes"
+        with pytest.raises(device.KernelError, match=expected) if what else contextlib.nullcontext():
+            device.launch(stores, zeros(), begin, end, grid=2, block=32, cluster=2, stream=STREAM)
+
+
 def test_elements_of_arguments():
     region = Region("a", 1000, (3, 4), (-32, 8), 4)
     assert region.element(1000) == "a[0, 0]" and region.element(1000 - 64 + 24) == "a[2, 3]"

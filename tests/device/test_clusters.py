@@ -335,8 +335,8 @@ def test_the_driver_is_told():
             prepared()
         assert (
             configs
-            == [(8, 2, 1, BLOCK, 1, 1, 16, 0x77, 4, 2, 2, 1, 2)] * 12
-            + [(8, 1, 1, BLOCK, 1, 1, 0, 0x77, 4, 4, 1, 1, 2)] * 12
+            == [(8, 2, 1, BLOCK, 1, 1, 16, 0x77, 4, 2, 2, 1, 1)] * 12
+            + [(8, 1, 1, BLOCK, 1, 1, 0, 0x77, 4, 4, 1, 1, 1)] * 12
         )
         assert "cuLaunchKernel" not in gpu.names()
         for _ in range(12):  # the driver knows of these

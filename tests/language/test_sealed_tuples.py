@@ -69,6 +69,7 @@ def other(values):
 WRONG = {
     "x[0]": "a sum that is not finished cannot be indexed",
     "x + 1": "a sum that is not finished + int 1 is not defined",
+    "x == 1": "a sum that is not finished == int 1 is not defined",
     "max(x)": "cannot iterate over a sum that is not finished",
     "[*x]": "cannot iterate over a sum that is not finished",
     "len(x)": "a sum that is not finished has no length",
@@ -97,6 +98,18 @@ def test_what_reads_one_is_refused(expression):
     error, is_read = raised.value, "_finished(" not in expression
     assert error.reason.startswith(WRONG[expression]) and error.location.line == 3
     assert error.help == ("write _finished(0, x)" if is_read else "write 0")
+
+
+def test_patterns_read_one():
+    @device.kernel
+    def k(out):
+        match _started((1.0, 2.0), 3):
+            case (first, _):
+                out[0] = first
+
+    with pytest.raises(CompileError, match="a sum that is not finished cannot be matched") as raised:
+        device.compile(k, device.ArrayType(float32, 1), output="ptx")
+    assert raised.value.help == "write _finished(0, x)"
 
 
 @pytest.mark.needs("generated")

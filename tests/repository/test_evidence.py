@@ -60,7 +60,7 @@ def uses(path):
         names = [getattr(target, "name", getattr(target, "id", None)) for target in targets]
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         found = set(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
-        code = ast.unparse(node)
+        code = ast.unparse(node) if "with_name" in found or "glob" in found else ""
         places = [path.with_name(name) for name in re.findall(r"with_name\('(\w+(?:\.txt)?)'\)", code)]
         texts = [file for place in places for file in ([place] if place.is_file() else place.glob("*.txt"))]
         for pattern in re.findall(r"\bglob\('([\w*/]+\.txt)'\)", code):

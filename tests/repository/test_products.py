@@ -34,7 +34,7 @@ def check(examples, on, shape, dtype=bfloat16, result=None, more=(), right=lambd
     whole = on.array(np.full((m + 1, n // config.get("ratio", 1)), 7, device.numpy_dtype(result or dtype)))
     kinds = ("tf32" if dtype is float32 else None,) * 2 + (None,)
     maps = [
-        device.TensorMap.of(array, layout.box, swizzle=layout.swizzle, dtype=kind)
+        layout.map_of(array, kind)
         for array, layout, kind in zip((on.array(a), on.array(b), whole[:m]), layouts, kinds, strict=True)
     ]
     blocks = 2 * config["cluster"]

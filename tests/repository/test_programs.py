@@ -57,7 +57,9 @@ def test_programs(poisoned, name):
     assert count >= 3
 
 
-@pytest.mark.parametrize(("name", "case"), [("attention", 2), ("multicast", 1), ("persistent", 1)])
+@pytest.mark.parametrize(
+    ("name", "case"), [("attention", 2), ("implicit_gemm", 2), ("multicast", 1), ("persistent", 1)]
+)
 def test_programs_without_races(name, case):
     """Programs with asynchronous copies have no races, in a case whose ring goes round."""
     program = programs.load(name)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import cuda_device as device
+from cuda_device import tiles
 from cuda_device.device.entities import DeviceValue
 
 TESTS = Path(__file__).parents[1]
@@ -36,6 +37,8 @@ CHAPTERS = {
     "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma|rsqrt",
     "Random numbers": r"(?i)philox\w*",
     "Time": r"clock64|globaltimer|nanosleep",
+    "Tensor cores, asynchronous copies, barriers in memory": "",
+    "Tiles: `cuda_device.tiles`": "",
     "Errors": r"\w*(Error|Warning)",
     "Streams, and the rest": r".*",
 }
@@ -77,9 +80,9 @@ def family(name):
     return name, ""
 
 
-def signature(name):
+def signature(name, namespace=device):
     """What a program writes: `popc(x: int) -> np.int32`, `Compiled: .code .symbol`, `lane_id: np.int32`."""
-    thing = getattr(device, name)
+    thing = getattr(namespace, name)
     if isinstance(thing, type) and issubclass(thing, np.generic) and not re.fullmatch(MADE, name):
         return f"{name}(value)"
     if isinstance(thing, type) and not re.fullmatch(MADE, name):
@@ -95,6 +98,7 @@ def signature(name):
         return ": ".join(filter(None, [name, " ".join(shown)]))
     if callable(thing) and not isinstance(thing, DeviceValue):
         return name + signature_text(thing)
+    assert namespace is device
     module = importlib.import_module(f"cuda_device.{device._HOMES[name][0]}")
     return f"{name}: {vars(module).get('__annotations__', {}).get(name, type(thing).__name__)}"
 
@@ -138,9 +142,9 @@ class Shown:
         return self.text
 
 
-def summary(name):
+def summary(name, namespace=device):
     """The first sentence of a docstring."""
-    thing = getattr(device, name)
+    thing = getattr(namespace, name)
     if name in SUMMARIES:
         return SUMMARIES[name]
     if isinstance(thing, type) and issubclass(thing, np.generic):
@@ -150,6 +154,8 @@ def summary(name):
 
 
 def chapter_of(name):
+    if device._HOMES[name][0].startswith("plugins.tensor_cores."):
+        return "Tensor cores, asynchronous copies, barriers in memory"
     if device._HOMES[name][0] == "device.machine_functions" and not re.fullmatch(CHAPTERS["Time"], name):
         return "Numeric intrinsics"
     return next(chapter for chapter, pattern in CHAPTERS.items() if re.fullmatch(pattern, name))
@@ -162,6 +168,11 @@ def reference():
         shown = signature(name) if label == name else label + MEMBERS[label[-2:]]
         label = shown.replace("|", chr(92) + "|")
         rows[chapter_of(name)].setdefault(label, text or summary(name))
+    for name in sorted(tiles.__all__, key=str.lower):
+        shown = signature(name, tiles)
+        made = inspect.signature(getattr(tiles, name)) if isinstance(getattr(tiles, name), type) else None
+        shown = f"{name}({', '.join(made.parameters)}): {shown.partition(': ')[2]}" if made else shown
+        rows["Tiles: `cuda_device.tiles`"][shown.replace("|", chr(92) + "|")] = summary(name, tiles)
     lines = [INTRODUCTION]
     for chapter, found in rows.items():
         lines += [f"## {chapter}\n", "| name | what it is |", "|---|---|"]

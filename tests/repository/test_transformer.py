@@ -24,10 +24,6 @@ def difference(result, right):
     return np.abs(exact(result) - right).max() / np.abs(right).max()
 
 
-def map_of(array, layout):
-    return device.TensorMap.of(array, layout.box, swizzle=layout.swizzle)
-
-
 # Attention
 
 
@@ -62,7 +58,7 @@ def test_attention(examples, warpgroups, head, causal, tokens, heads, kept, sequ
     k[::50] *= 4
     out = warpgroups.array(np.full_like(q, 7))
     lse = warpgroups.array(np.full((sequences * heads, tokens), 7, np.float32))
-    maps = [map_of(warpgroups.array(x), layout) for x, layout in ((q, Q), (k, K), (v, K))]
+    maps = [layout.map_of(warpgroups.array(x)) for x, layout in ((q, Q), (k, K), (v, K))]
     grid = (-(-tokens // Q.rows), heads, sequences)
     warpgroups.launch(kernel, *maps, out, int32(tokens), int32(heads // kept), lse, grid=grid, block=384)
     result, lse = warpgroups.numpy(out), warpgroups.numpy(lse)

@@ -18,7 +18,10 @@ _LOSSES = {
     r"'setmaxnreg' ignored.*register count at entry": "give the kernel max_threads=…, which determines it",
     r"'setmaxnreg' ignored.*minimum register requirements": "ask for more registers",
     r"wgmma.*serialized.*insufficient register": "give each thread more registers, or smaller accumulators",
-    r"wgmma.*serialized": "touch no operand or accumulator before the wait for the products, and call no function there",
+    r"wgmma.*serialized": (
+        "start the first product from None, before the loop, and not from zeros; touch no operand or accumulator before the wait "
+        "for the products, and call no function there"
+    ),
     r"\bwait\w* is injected": "wait for the products before their accumulators are read, in the same branch",
     r"\.(?:minnctapersm|maxnreg|maxntid|reqntid)\b.*ignored|maxrregcount.*ignored": (
         "change max_threads, min_blocks or max_registers of the kernel"

@@ -16,7 +16,7 @@ from typing import Any
 from cuda_device import CompileError, DeviceOnlyError, ptx, sm80, uint32, uint32x2, uint32x4
 from cuda_device.extend import Known, aligned, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups, help_for_captured
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, groups, help_for_captured, instruction
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, tile_of
 
 KIND = "cp_async"
@@ -141,15 +141,10 @@ def _offset(array: Any, index: Any) -> Any:
     return sum([(i + n if i < 0 else i) * step for i, n, step in zip(index, array.shape, array.strides)])  # noqa: B905
 
 
-@functools.cache
 def _offset_in(tile: Tile) -> Callable[[Any, Any], Any]:
     """The same for a swizzled tile."""
     offset = byte_offset(tile)
-
-    def position(t: Any, index: Any) -> Any:
-        return offset(index[0], index[1])
-
-    return position
+    return lambda _, index: offset(*index)
 
 
 # Waiting
@@ -161,11 +156,7 @@ groups(cp_async_commit, cp_async_wait, "cp.async", KIND, sm80)
 @specialised(cp_async_arrive, since=sm80)
 def _(bar: Known) -> Callable[..., Any]:
     check_barrier(bar, "cp_async_arrive")
-    return _arrive
-
-
-def _arrive(bar: Any) -> None:
-    ptx("cp.async.mbarrier.arrive.noinc.shared.b64 [$0];", bar, host=_arrive_on_cpu)
+    return instruction("cp.async.mbarrier.arrive.noinc.shared.b64 [$0];", _arrive_on_cpu, None)
 
 
 def _arrive_on_cpu(bar: Any) -> None:

@@ -11,15 +11,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import cluster_shared, int64, uint8, uint16, uint32, uint32x4, uint64
+from cuda_device import cluster_shared, int64, uint32, uint32x4
 from cuda_device.extend import copies, layout, model
 from cuda_device.plugins.tensor_cores.bulk_copies import KIND, combiner
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, complete_bytes
 from cuda_device.plugins.tensor_cores.packed_elements import tf32_bits
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
-_WORDS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
-"""The types of the bits of elements, by their sizes."""
 _NANS = {
     model.FLOAT16: 0x7FFF, model.BFLOAT16: 0x7FFF, model.FLOAT32: 0x7FFFFFFF, model.FLOAT64: 0x7FFF_FFFF_FFFF_FFFF,
 }  # fmt: skip
@@ -58,26 +57,29 @@ def _rows(boxes: Boxes) -> int:
 
 
 @functools.cache
-def _reader(boxes: Boxes) -> Callable[..., Any]:
-    """Returns the device function that copies a box to the memory of a tile."""
+def loader(boxes: Boxes) -> Callable[..., Any]:
+    """Returns the device function for a load by one block."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
-    word, mask, is_tf32, chunks_of_row = _WORDS[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
-    blank, unit = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), boxes.unit
+    word, mask, is_tf32, chunks_of_row = UNSIGNED[size], _mask(boxes), boxes.is_tf32, width * size // UNIT
+    blank, unit, nbytes = word(_NANS[boxes.element] if boxes.fill == "nan" else 0), boxes.unit, boxes.nbytes
 
-    def read(tile: Any, map: Any, place: Any) -> None:
+    def load(tile: Any, map: Any, bar: Any, *place: Any) -> None:
         _check_place(place, unit)
+        copies.begin_copy(KIND, proxy=True)
         array, memory = map._data.cast(word), tile.pointer().cast(word)
         for row in range(count):
             start, low, high = row_of(map, place, row)
             source, first = array + start, row * width
             if not is_tf32 and high - low == width and _are_aligned(source, memory):
-                _copy_to_tile(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+                _copy_chunks(memory, source, row * chunks_of_row, chunks_of_row, mask * size // UNIT, True)
             else:
                 for j in range(width):
                     i, bits = first + j, source[j] if low <= j and j < high else blank
                     memory[i ^ (i >> 3 & mask)] = tf32_bits(bits) if is_tf32 else bits
+        complete_bytes(bar, nbytes)
+        copies.end_copy()
 
-    return read
+    return load
 
 
 def _check_place(place: Any, unit: Any) -> None:
@@ -102,50 +104,28 @@ def _are_aligned(a: Any, b: Any) -> Any:
     return (a.address | b.address) % UNIT == 0
 
 
-def _copy_to_tile(memory: Any, source: Any, first: Any, count: Any, mask: Any) -> None:
-    """Copies a row, whose first chunk is the one of this number in the tile, by chunks."""
-    chunks, whole = memory.cast(uint32x4), source.cast(uint32x4)
+def _copy_chunks(tile: Any, row: Any, first: Any, count: Any, mask: Any, to_tile: Any) -> None:
+    """Copies a row to or from a tile, where its first chunk is the one of the number `first`, by chunks."""
+    chunks, others = tile.cast(uint32x4), row.cast(uint32x4)
     for j in range(count):
         i = first + j
-        chunks[i ^ (i >> 3 & mask)] = whole[j]
-
-
-def _copy_from_tile(target: Any, memory: Any, first: Any, count: Any, mask: Any) -> None:
-    """The reverse of `_copy_to_tile`."""
-    chunks, whole = memory.cast(uint32x4), target.cast(uint32x4)
-    for j in range(count):
-        i = first + j
-        whole[j] = chunks[i ^ (i >> 3 & mask)]
-
-
-@functools.cache
-def loader(boxes: Boxes) -> Callable[..., Any]:
-    """Returns the device function for a load by one block."""
-    read, nbytes = _reader(boxes), boxes.nbytes
-
-    def load(tile: Any, map: Any, bar: Any, *place: Any) -> None:
-        copies.begin_copy(KIND, proxy=True)
-        read(tile, map, place)
-        complete_bytes(bar, nbytes)
-        copies.end_copy()
-
-    return load
+        if to_tile:
+            chunks[i ^ (i >> 3 & mask)] = others[j]
+        else:
+            others[j] = chunks[i ^ (i >> 3 & mask)]
 
 
 @functools.cache
 def caster(boxes: Boxes) -> Callable[..., Any]:
     """Returns the device function for a load by several blocks of the cluster."""
-    read, nbytes = _reader(boxes), boxes.nbytes
+    load = loader(boxes)
 
-    def load(tile: Any, map: Any, bar: Any, blocks: Any, *place: Any) -> None:
+    def cast(tile: Any, map: Any, bar: Any, blocks: Any, *place: Any) -> None:
         for rank in range(16):
             if uint32(blocks) >> rank & 1 != 0:
-                copies.begin_copy(KIND, proxy=True)
-                read(cluster_shared(tile, rank), map, place)
-                complete_bytes(cluster_shared(bar, rank), nbytes)
-                copies.end_copy()
+                load(cluster_shared(tile, rank), map, cluster_shared(bar, rank), *place)
 
-    return load
+    return cast
 
 
 @functools.cache
@@ -153,7 +133,7 @@ def storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
     """Returns the device function for a store, or for a reduction by an operation."""
     row_of, count, width, size = _row_of(boxes), _rows(boxes), boxes.box[-1], layout.size_of(boxes.element)
     mask, chunks_of_row, unit, stores = _mask(boxes), width * size // UNIT, boxes.unit, not op
-    word, combine = _WORDS[size], None if stores else combiner(op, boxes.element)
+    word, combine = UNSIGNED[size], None if stores else combiner(op, boxes.element)
 
     def store(map: Any, tile: Any, *place: Any) -> None:
         _check_stored_place(place, unit)
@@ -163,7 +143,7 @@ def storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
             start, low, high = row_of(map, place, row)
             target, first = array + start, row * width
             if stores and high - low == width and _are_aligned(target, memory):
-                _copy_from_tile(target, memory, row * chunks_of_row, chunks_of_row, mask * size // UNIT)
+                _copy_chunks(memory, target, row * chunks_of_row, chunks_of_row, mask * size // UNIT, False)
             else:
                 for j in range(low, high):
                     i = first + j

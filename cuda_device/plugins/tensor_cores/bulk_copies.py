@@ -19,23 +19,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from operator import add
 from typing import Any
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    atomic_ref,
-    provides,
-    ptx,
-    sm90,
-    sm100,
-    target,
-    uint16,
-    uint32,
-    uint64,
-)
+from cuda_device import CompileError, DeviceOnlyError, atomic_ref, provides, ptx, sm90, sm100, target, uint32, uint64
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
+from cuda_device.plugins.tensor_cores.reductions import combiner_by_swaps
 from cuda_device.plugins.tensor_cores.single_instructions import groups, help_for_captured
 
 KIND = "bulk"
@@ -83,8 +73,8 @@ def bulk_commit() -> None:
 def bulk_wait(pending: int = 0, read: bool = False) -> None:
     """Waits until at most the last `pending` groups of this thread are in flight.
 
-    With `read`, it only waits until they have read shared memory, which may then be written again. Both are constants. Device
-    only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
+    With `read`, it only waits until they have read shared memory, which may then be written again; a block does not end before.
+    Both are constants. Device only, for sm_90 and later. PTX: cp.async.bulk.wait_group.
     """
     raise DeviceOnlyError.of("bulk_wait")
 
@@ -174,10 +164,8 @@ _LOAD, _LOAD_NEWER = (
 
 
 def _load(dst: Any, src: Any, bar: Any) -> None:
-    if target(provides(sm100)):
-        ptx(_LOAD_NEWER, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
-    else:
-        ptx(_LOAD, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
+    template = _LOAD_NEWER if target(provides(sm100)) else _LOAD
+    ptx(template, aligned(dst, UNIT), src, uint32(dst.nbytes), bar, host=_load_on_cpu)
 
 
 @specialised(bulk_store, since=sm90)
@@ -259,33 +247,13 @@ def _copy(dst: Any, src: Any, nbytes: Any) -> None:
 def combiner(op: str, element: Any) -> Callable[[Any, Any, Any], None]:
     """Returns the device function that combines, atomically, the element behind a pointer with a value."""
     if element in _HALVES:
-        return _combiner_of_halves(op)
+        return combiner_by_swaps({"add": add, "min": _least, "max": _greatest}[op], element)
     method = {"and": "and_", "or": "or_"}.get(op, op)
 
     def combine(pointer: Any, i: Any, value: Any) -> None:
         getattr(atomic_ref(pointer, i), method)(value, "relaxed", "device")
 
     return combine
-
-
-def _combiner_of_halves(op: str) -> Callable[[Any, Any, Any], None]:
-    """The same for floats of 16 bits, whose atomics are compared and swapped as integers."""
-    function = {"add": _sum, "min": _least, "max": _greatest}[op]
-
-    def combine(pointer: Any, i: Any, value: Any) -> None:
-        atomic = atomic_ref(pointer.cast(uint16), i)
-        bits = atomic.load("relaxed", "device")
-        while True:
-            seen = atomic.cas(bits, function(bits.view(value.dtype), value).view(uint16), "relaxed", "device")
-            if seen == bits:
-                break
-            bits = seen
-
-    return combine
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return a + b
 
 
 def _least(a: Any, b: Any) -> Any:

@@ -6,18 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import (
-    atomic_ref,
-    float16,
-    float32,
-    int32,
-    lane_id,
-    local_array,
-    shfl_sync,
-    uint32,
-)
+from cuda_device import atomic_ref, float16, float32, float64, int32, lane_id, local_array, shfl_sync, uint32
 from cuda_device.extend import await_change, block_words, copies, dataclass, layout, model
-from cuda_device.plugins.tensor_cores.fragments import linear_thread
+from cuda_device.plugins.tensor_cores.fragments import TF32, first_row, linear_thread
 from cuda_device.plugins.tensor_cores.swizzling import Tile, index_in
 
 _ALL = 0xFFFFFFFF
@@ -64,35 +55,25 @@ class WarpgroupProduct:
 def emulated(product: WarpgroupProduct) -> Callable[..., Any]:
     """Returns the device function for the operands of the instructions: the accumulators, if there are any, a, b, accumulate."""
     multiply, count, elements = _multiplier(product), product.registers, product.columns // 2
-    accumulate, is_half = product.accumulate, product.result == model.FLOAT16
+    accumulate, is_half = False if product.starts else product.accumulate, product.result == model.FLOAT16
     number, numbers = int32 if product.result == model.INT32 else float32, tuple(range(count))
-
-    def start(*operands: Any) -> Any:
-        sums = local_array(elements, number)
-        sums[:] = 0
-        multiply(sums, operands)
-        return tuple(sums[i] for i in numbers)
 
     def go_on(acc: Any, *operands: Any) -> Any:
         sums = local_array(elements, number)
+        words = local_array(count, uint32) if is_half else sums
         if operands[-1] != 0 if accumulate is None else accumulate:
-            unpack(acc, sums)
+            words[:] = acc
+            if is_half:
+                sums[:] = words.view(float16)
         else:
             sums[:] = 0
         multiply(sums, operands[:-1] if accumulate is None else operands)
-        return pack(sums)
-
-    def unpack(acc: Any, sums: Any) -> None:
-        words = local_array(count, uint32) if is_half else sums
-        words[:] = acc
-        if is_half:
-            sums[:] = words.view(float16)
-
-    def pack(sums: Any) -> Any:
-        words = local_array(count, uint32) if is_half else sums
         if is_half:
             words.view(float16)[:] = sums
         return tuple(words[i] for i in numbers)
+
+    def start(*operands: Any) -> Any:
+        return go_on(None, *operands)
 
     return start if product.starts else go_on
 
@@ -111,7 +92,7 @@ def _multiplier(product: WarpgroupProduct) -> Callable[[Any, Any], None]:
         else:
             a = operands[0]
         b, first = operands[-1], lane_id % 4 * 2
-        if _thread() != 0:
+        if linear_thread() % 128 != 0:
             copies.begin_copy(KIND, proxy=True, reads=())
         else:  # for the race detector, the first thread of the warpgroup reads the tiles
             copies.begin_copy(
@@ -140,19 +121,9 @@ def _panels(tile: Tile | None) -> Callable[[Any], Any]:
     return lambda array: tuple(array.pointer(p, 0, 0).array(count) for p in numbers)
 
 
-def _thread() -> Any:
-    """The number of the thread in its warpgroup."""
-    return linear_thread() % 128
-
-
-def _warp_row() -> Any:
-    """The first row of this thread in the 64 rows of its warpgroup; the other is eight rows further."""
-    return _thread() // 32 * 16 + lane_id // 4
-
-
 def _reader(tile: Tile) -> Callable[[Any, Any, Any], Any]:
     """Returns the device function that reads an element of a tile, by its array, as the number that is multiplied."""
-    index, convert = index_in(tile), _operand(tile.element)
+    index, convert = index_in(tile), factor_of(tile.element)
 
     def read(array: Any, row: Any, column: Any) -> Any:
         return convert(array[index(row, column)])
@@ -160,11 +131,11 @@ def _reader(tile: Tile) -> Callable[[Any, Any, Any], Any]:
     return read
 
 
-def _operand(element: Any) -> Callable[[Any], Any]:
+def factor_of(element: Any) -> Callable[[Any], Any]:
     """Returns the device function that converts an element to the number that is multiplied, of float32 a tf32."""
-    if element.is_integer:
-        return int32
-    return _as_tf32 if element == model.FLOAT32 else float32
+    if element in (TF32, model.FLOAT32):
+        return _as_tf32
+    return int32 if element.is_integer else float64 if element == model.FLOAT64 else float32
 
 
 def _as_tf32(x: Any) -> Any:
@@ -176,7 +147,7 @@ def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
     read = _reader(tile)
 
     def left(array: Any, k: Any) -> Any:
-        row = _warp_row()
+        row = first_row(True)
         return read(array, row, k), read(array, row + 8, k)
 
     return left
@@ -185,7 +156,7 @@ def _from_tile(tile: Tile) -> Callable[[Any, Any], Any]:
 def _from_registers(product: WarpgroupProduct) -> Callable[[Any, Any], Any]:
     """Returns the device function that reads two elements of A, of which each lane of four has some in its registers."""
     element = product.b.element
-    each, convert = 4 // layout.size_of(element), _operand(element)
+    each, convert = 4 // layout.size_of(element), factor_of(element)
 
     def left(words: Any, k: Any) -> Any:
         part, inner = k // (4 * each), k % (4 * each)  # 16 bytes: two registers of each of four lanes

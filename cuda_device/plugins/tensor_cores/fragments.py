@@ -18,19 +18,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    block_dim,
-    float32,
-    lane_id,
-    sm75,
-    sm80,
-    sm89,
-    sm90,
-    thread_idx,
-)
+from cuda_device import CompileError, DeviceOnlyError, block_dim, float32, lane_id, sm75, sm80, sm89, sm90, thread_idx
 from cuda_device.extend import Known, constant_of, dataclass, model, specialised, type_argument
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer
 
 TF32 = "tf32"
 Element = model.Number | str
@@ -167,8 +157,7 @@ def _(operand: Known, shape: Known, dtype: Known, i: Known) -> Callable[..., Any
         product = product_of(shape, dtype, "fragment_place")
         element = product.b if name == "b" else product.a
     count = held(str(name), lengths)
-    if not isinstance(i.type, model.Number) or not i.type.is_integer:
-        raise CompileError(f"fragment_place takes an integer, not {i}", help="convert it: int(…)")
+    check_integer(i, "i of fragment_place")
     if isinstance(i.value, int) and not 0 <= i.value < count:
         raise CompileError(
             f"each lane holds {count} elements of {name!r}, of which none has the number {i.value}",
@@ -214,22 +203,20 @@ def places(operand: str, width: int, of_warpgroup: bool) -> Callable[..., Any]:
     def place_in_a(_: Any, __: Any, ___: Any, i: Any) -> Any:
         register = i // width
         column = register // 2 * 4 * width + lane_id % 4 * width + i % width
-        return _first_row(of_warpgroup) + register % 2 * 8, column
+        return first_row(of_warpgroup) + register % 2 * 8, column
 
     def place_in_b(_: Any, __: Any, ___: Any, i: Any) -> Any:
         return i // width * 4 * width + lane_id % 4 * width + i % width, lane_id // 4
 
     def place_in_c(_: Any, __: Any, ___: Any, i: Any) -> Any:
-        return _first_row(of_warpgroup) + i // 2 % 2 * 8, i // 4 * 8 + lane_id % 4 * 2 + i % 2
+        return first_row(of_warpgroup) + i // 2 % 2 * 8, i // 4 * 8 + lane_id % 4 * 2 + i % 2
 
     return {"a": place_in_a, "b": place_in_b, "c": place_in_c}[operand]
 
 
-def _first_row(of_warpgroup: Any) -> Any:
+def first_row(of_warpgroup: Any) -> Any:
     """The row of the first element of A and C that this lane holds."""
-    if of_warpgroup:
-        return int(linear_thread()) // 32 % 4 * 16 + lane_id // 4
-    return lane_id // 4
+    return int(linear_thread()) // 32 % 4 * 16 + lane_id // 4 if of_warpgroup else lane_id // 4
 
 
 def linear_thread() -> Any:

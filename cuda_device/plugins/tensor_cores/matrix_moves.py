@@ -24,13 +24,11 @@ from cuda_device import (
     shfl_sync,
     sm75,
     sm90,
-    uint8,
-    uint16,
     uint32,
     uint32x4,
 )
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import whole_warp
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED, as_tuple, check_integer, vector, whole_warp
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, byte_offset, index_in, tile_of
 
 
@@ -103,8 +101,7 @@ def _checked(known: Known, row: Known, column: Known, entity: str) -> Tile:
             f"the rows of {tile} are no multiple of 16 bytes", help=f"give it a multiple of {unit} columns"
         )
     for name, index in (("row", row), ("column", column)):
-        if not model.is_index(index.type):
-            raise CompileError(f"the {name} must be an integer, not {index}", help="convert it: int(…)")
+        check_integer(index, f"the {name}")
         if isinstance(index.value, int) and index.value < 0:
             raise CompileError(f"{entity} has no {name} {index.value}", help=_FROM_START)
     if isinstance(column.value, int) and column.value % unit:
@@ -118,7 +115,7 @@ def _checked(known: Known, row: Known, column: Known, entity: str) -> Tile:
 @functools.cache
 def _loader(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     results, host = (uint32,) * num, _loader_on_cpu(tile, num, trans)
-    move = _template("ldmatrix", f"{_registers(0, num)}, [at]", num, num, trans)
+    move = _template("ldmatrix", f"{vector(0, num)}, [at]", num, num, trans)
     address = _address(tile)
 
     def load(t: Any, row: Any, column: Any, _: Any, __: Any) -> Any:
@@ -130,17 +127,12 @@ def _loader(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
 @functools.cache
 def _storer(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     host, address = _storer_on_cpu(tile, num, trans), _address(tile)
-    move = _template("stmatrix", f"[at], {_registers(4, num)}", num, 0, trans)
+    move = _template("stmatrix", f"[at], {vector(4, num)}", num, 0, trans)
 
     def store(t: Any, row: Any, column: Any, regs: Any, _: Any) -> None:
-        registers = regs if isinstance(regs, tuple) else (regs,)
-        ptx(move, *address(t, row, column), int(row), int(column), *registers, host=host)
+        ptx(move, *address(t, row, column), int(row), int(column), *as_tuple(regs), host=host)
 
     return store
-
-
-def _registers(first: int, count: int) -> str:
-    return f"{{{', '.join([f'${first + i}' for i in range(count)])}}}"
 
 
 def _template(name: str, operands: str, num: int, address: int, trans: bool) -> str:
@@ -187,7 +179,7 @@ def _loader_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
 @functools.cache
 def _line(tile: Tile) -> Callable[..., Any]:
     """The function that reads the four words of a row of 16 bytes."""
-    index, bits, unsigned = index_in(tile), tile.element.bits, _UNSIGNED[tile.element.bits]
+    index, bits, unsigned = index_in(tile), tile.element.bits, UNSIGNED[tile.element.bits // 8]
     words, shifts = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits)))
 
     def line(array: Any, row: Any, column: Any) -> Any:
@@ -204,7 +196,6 @@ def _line(tile: Tile) -> Callable[..., Any]:
 
 
 _FROM_START = "count from the first row and column: negative numbers do not count from the end"
-_UNSIGNED: dict[int, Any] = {8: uint8, 16: uint16, 32: uint32}
 
 
 def _check_start(row: Any, column: Any, unit: Any) -> None:
@@ -230,7 +221,7 @@ def _column(words: Any, first: Any) -> Any:
 @functools.cache
 def _storer_on_cpu(tile: Tile, num: int, trans: bool) -> Callable[..., Any]:
     index, bits, check = index_in(tile), tile.element.bits, whole_warp("stmatrix")
-    words, shifts, unsigned = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits))), _UNSIGNED[bits]
+    words, shifts, unsigned = (0, 1, 2, 3), tuple(enumerate(range(0, 32, bits))), UNSIGNED[bits // 8]
 
     def store(array: Any, _: Any, row: Any, column: Any, *regs: Any) -> None:
         check()

@@ -16,26 +16,14 @@ On GPUs, the word of a barrier is PTX's opaque 64-bit object. On CPU streams it 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from numpy import uint32, uint64
 
-from cuda_device import (
-    Atomic,
-    CompileError,
-    DeviceOnlyError,
-    cluster_shared,
-    provides,
-    ptx,
-    sm80,
-    sm90,
-    struct,
-    target,
-)
+from cuda_device import Atomic, CompileError, DeviceOnlyError, cluster_shared, provides, ptx, sm80, sm90, struct, target
 from cuda_device.extend import Known, await_change, constant_of, copies, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import nothing, single
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction, needing, single
 
 MOST_ARRIVALS = (1 << 20) - 1
 """PTX's limit for the count of a barrier, and for the bytes of a phase."""
@@ -125,32 +113,9 @@ def check_barrier(bar: Known, entity: str) -> None:
     if not is_barrier or type.space is not model.Space.SHARED:  # type: ignore[union-attr]
         raise CompileError(
             f"{entity} takes an MBarrier in the shared memory of the block, not {bar}",
-            help="make it with shared_array(n, MBarrier), and give bars[i]",
-        )
-
-
-def _check(bar: Known, method: str) -> None:
-    """Refuses barriers outside of shared memory."""
-    if not isinstance(bar.type, model.Ref) or bar.type.space is not model.Space.SHARED:
-        of_cluster = isinstance(bar.type, model.Ref) and bar.type.space is model.Space.GENERIC
-        raise CompileError(
-            f"MBarrier.{method} needs a barrier in the shared memory of the block, not {bar}",
             help="arrive at that of another block with bars[i].arrive(rank=…)"
-            if of_cluster
-            else "make it with shared_array(n, MBarrier)",
-        )
-
-
-def _check_integer(known: Known, name: str, low: int, high: int) -> None:
-    """Refuses what is not an integer, and constants that are out of range."""
-    is_bool = known.type == model.BOOL and (low, high) == (0, 1)
-    if not isinstance(known.type, model.Number) or not (known.type.is_integer or is_bool):
-        has_nbytes = name == "nbytes" and isinstance(known.type, (model.Array, model.Ref, model.Struct))
-        help = "write x.nbytes, which arrays, tiles and maps have" if has_nbytes else "convert it, as in uint32(…)"
-        raise CompileError(f"{name} must be an integer, not {known}", help=help)
-    if known.constant and isinstance(known.value, int) and not low <= known.value <= high:
-        raise CompileError(
-            f"{name} must be from {low} to {high}, not {known.value}", help=f"give one from {low} to {high}"
+            if is_barrier and type.space is model.Space.GENERIC  # type: ignore[union-attr]
+            else "make it with shared_array(n, MBarrier), and give bars[i]",
         )
 
 
@@ -170,6 +135,7 @@ _TRY, _TRY_IN_CLUSTER = "try_wait.parity.shared::cta", "try_wait.parity.acquire.
 _TEST_IF = "test_wait.parity.shared"
 _TRY_LOOP, _CLUSTER_LOOP, _TEST_LOOP = (_LOOP % wait for wait in (_TRY, _TRY_IN_CLUSTER, _TEST_IF))
 _TRY_ONCE, _TEST_ONCE = _TEST % _TRY, _TEST % _TEST_IF
+_ARRIVE = "mbarrier.arrive%s.shared::cta.b64 _, [$0], $1;"
 _ARRIVE_SEVERAL = """{ .reg .pred several; .reg .b32 others; .reg .b64 state;
 sub.u32 others, $1, 1;
 setp.ne.u32 several, others, 0;
@@ -180,118 +146,53 @@ _ARRIVE_REMOTE = """{ .reg .b64 remote; mapa.shared::cluster.u64 remote, $0, $2;
 mbarrier.arrive%s.shared::cluster.b64 _, [remote], $1; }"""
 
 
-def _init(bar: Any, count: Any) -> None:
-    ptx("mbarrier.init.shared.b64 [$0], $1;", bar, uint32(count), host=_init_on_cpu)
-
-
-def _with_integer(
-    method: Callable[..., Any], since: Any, name: str, bounds: tuple[int, int], function: Callable[..., Any]
-) -> None:
-    """Makes device code call `function` in place of a method whose only parameter is an integer within these bounds."""
-
-    @specialised(method, since=since)
-    def _(bar: Known, number: Known) -> Callable[..., Any]:
-        _check(bar, method.__name__)
-        _check_integer(number, name, *bounds)
-        return function
-
-
 @specialised(MBarrier.invalidate, since=sm80)
 def _(bar: Known) -> Callable[..., Any]:
-    _check(bar, "invalidate")
-    return _invalidate
-
-
-def _invalidate(bar: Any) -> None:
-    ptx("mbarrier.inval.shared.b64 [$0];", bar, host=_invalidate_on_cpu)
+    check_barrier(bar, "MBarrier.invalidate")
+    return instruction("mbarrier.inval.shared.b64 [$0];", _invalidate_on_cpu, None)
 
 
 @specialised(MBarrier.arrive, since=sm80)
 def _(bar: Known, count: Known, rank: Known, scope: Known) -> Callable[..., Any]:
-    _check(bar, "arrive")
-    _check_integer(count, "count", 1, MOST_ARRIVALS)
+    check_barrier(bar, "MBarrier.arrive")
+    check_integer(count, "count", (1, MOST_ARRIVALS))
     of_cluster = _is_cluster(scope)
-    if rank.constant and rank.python is None:
-        return _arrive_in_cluster if of_cluster else _arrive_once if count.constant and count.value == 1 else _arrive
-    _check_integer(rank, "rank", 0, _LAST_RANK)
-    return _arrive_remotely(_ARRIVE_REMOTE % (".release.cluster" * of_cluster))
+    if not rank.constant or rank.python is not None:
+        check_integer(rank, "rank", (0, _LAST_RANK))
+        text = _ARRIVE_REMOTE % (".release.cluster" * of_cluster)
+        return _of_clusters(instruction(text, _arrive_remotely_on_cpu, None, uint32, uint32))
+    if of_cluster:
+        return _of_clusters(instruction(_ARRIVE % ".release.cluster", _arrive_on_cpu, None, uint32))
+    if count.constant and count.value == 1:
+        text = "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0]; }"
+        return instruction(text, _arrive_once_on_cpu, None)
+    return instruction(_ARRIVE % "", _arrive_on_cpu, None, uint32, older=_ARRIVE_SEVERAL)
 
 
-def _arrive_once(bar: Any, _: Any, __: Any, ___: Any) -> None:
-    ptx("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0]; }", bar, host=_arrive_once_on_cpu)
+def _of_clusters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which older architectures do not have."""
+    return needing(sm90, "MBarrier.arrive or MBarrier.wait with a rank or scope='cluster'", function)
 
 
-def _arrive(bar: Any, count: Any, _: Any, __: Any) -> None:
-    if target(provides(sm90)):
-        ptx("mbarrier.arrive.shared::cta.b64 _, [$0], $1;", bar, uint32(count), host=_arrive_on_cpu)
-    else:
-        ptx(_ARRIVE_SEVERAL, bar, uint32(count), host=_arrive_on_cpu)
-
-
-def _arrive_in_cluster(bar: Any, count: Any, _: Any, __: Any) -> None:
-    _need_clusters()
-    ptx("mbarrier.arrive.release.cluster.shared::cta.b64 _, [$0], $1;", bar, uint32(count), host=_arrive_on_cpu)
-
-
-@functools.cache
-def _arrive_remotely(template: str) -> Callable[..., Any]:
-    def arrive(bar: Any, count: Any, rank: Any, _: Any) -> None:
-        _need_clusters()
-        ptx(template, bar, uint32(count), uint32(rank), host=_arrive_remotely_on_cpu)
-
-    return arrive
-
-
-def _need_clusters() -> None:
-    """Refuses older architectures."""
-    raise DeviceOnlyError.of("MBarrier.arrive")
-
-
-_need_clusters.__qualname__ = "MBarrier.arrive or MBarrier.wait with a rank or scope='cluster'"
-
-
-@specialised(_need_clusters, since=sm90)
-def _() -> Callable[..., Any]:
-    return nothing
-
-
-def _expect(bar: Any, nbytes: Any) -> None:
-    ptx("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", bar, uint32(nbytes), host=_expect_on_cpu)
-
-
-def _arrive_and_expect(bar: Any, nbytes: Any) -> None:
-    ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bar, uint32(nbytes), host=_arrive_and_expect_on_cpu)
+@specialised(MBarrier.try_wait, since=sm80)
+def _(bar: Known, parity: Known) -> Callable[..., Any]:
+    check_barrier(bar, "MBarrier.try_wait")
+    check_integer(parity, "parity", (0, 1))
+    return _try_wait
 
 
 def _try_wait(bar: Any, parity: Any) -> Any:
-    if target(provides(sm90)):
-        return ptx(_TRY_ONCE, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
-    return ptx(_TEST_ONCE, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
-
-
-_with_integer(MBarrier.init, sm80, "count", (1, MOST_ARRIVALS), _init)
-_with_integer(MBarrier.expect_tx, sm90, "nbytes", (0, MOST_ARRIVALS), _expect)
-_with_integer(MBarrier.arrive_expect_tx, sm90, "nbytes", (0, MOST_ARRIVALS), _arrive_and_expect)
-_with_integer(MBarrier.try_wait, sm80, "parity", (0, 1), _try_wait)
+    template = _TRY_ONCE if target(provides(sm90)) else _TEST_ONCE
+    return ptx(template, bar, uint32(parity), result=uint32, host=_is_over_on_cpu) != 0
 
 
 @specialised(MBarrier.wait, since=sm80)
 def _(bar: Known, parity: Known, scope: Known) -> Callable[..., Any]:
-    _check(bar, "wait")
-    _check_integer(parity, "parity", 0, 1)
-    return _wait_in_cluster if _is_cluster(scope) else _wait
-
-
-def _wait(bar: Any, parity: Any, _: Any) -> None:
-    if target(provides(sm90)):
-        ptx(_TRY_LOOP, bar, uint32(parity), host=_wait_on_cpu)
-    else:
-        ptx(_TEST_LOOP, bar, uint32(parity), host=_wait_on_cpu)
-
-
-def _wait_in_cluster(bar: Any, parity: Any, _: Any) -> None:
-    _need_clusters()
-    ptx(_CLUSTER_LOOP, bar, uint32(parity), host=_wait_on_cpu)
+    check_barrier(bar, "MBarrier.wait")
+    check_integer(parity, "parity", (0, 1))
+    if _is_cluster(scope):
+        return _of_clusters(instruction(_CLUSTER_LOOP, _wait_on_cpu, None, uint32))
+    return instruction(_TRY_LOOP, _wait_on_cpu, None, uint32, older=_TEST_LOOP)
 
 
 single(fence_mbarrier_init, "fence.mbarrier_init.release.cluster;", sm90)
@@ -385,7 +286,10 @@ _WITHOUT_PHASE = (1 << _PHASE) - 1
 def _check_step(before: Any, step: Any) -> None:
     """Reports what the fields cannot hold, which no correct program does."""
     if _count(before) == 0:
-        raise RuntimeError("the barrier has not been initialised", "call init(count) first, then syncthreads()")
+        raise RuntimeError(
+            "the barrier has not been initialised",
+            "call init(count) first, then syncthreads(), or cluster_sync() in a cluster",
+        )
     if _arrived(before) + _arrived(step) > _count(before):
         raise RuntimeError(
             f"{_arrived(before) + _arrived(step)} arrivals in a phase of a barrier whose count is {_count(before)}",
@@ -411,21 +315,54 @@ def _expected(word: Any) -> Any:
     return word >> _EXPECTED & _MOST_BYTES
 
 
+def _require_order(bar: Any) -> None:
+    """Makes a wait that nothing orders behind `init` a race. What the wait acquires would hide it."""
+    bar.word.load("relaxed", "device")
+
+
 def _is_over(word: Any, parity: Any) -> Any:
     """Whether the phase of a parity is over."""
     if parity > 1:
         raise ValueError(f"the parity of a phase is 0 or 1, not {parity}", "take it modulo 2: parity & 1")
     if _count(word) == 0:
-        raise RuntimeError("the barrier has not been initialised", "call init(count) first, then syncthreads()")
+        raise RuntimeError(
+            "the barrier has not been initialised",
+            "call init(count) first, then syncthreads(), or cluster_sync() in a cluster",
+        )
     return word >> _PHASE != parity
 
 
 def _is_over_on_cpu(bar: Any, parity: Any) -> Any:
+    _require_order(bar)
     return uint32(_is_over(bar.word.load("acquire", "device"), parity))
 
 
 def _wait_on_cpu(bar: Any, parity: Any) -> None:
+    _require_order(bar)
     word = bar.word.load("acquire", "device")
     while not _is_over(word, parity):
         await_change(bar.word, word, state=_STATE)
         word = bar.word.load("acquire", "device")
+
+
+# Methods with one integer
+
+
+def _with_integer(
+    method: Callable[..., Any], since: Any, name: str, least: int, text: str, on_cpu: Callable[..., Any]
+) -> None:
+    """Makes a method whose only parameter is an integer, from `least` on, one instruction, or on CPU streams `on_cpu`."""
+
+    @specialised(method, since=since)
+    def _(bar: Known, number: Known) -> Callable[..., Any]:
+        check_barrier(bar, method.__qualname__)
+        help = "write x.nbytes, which arrays, tiles and maps have" if name == "nbytes" else ""
+        check_integer(number, name, (least, MOST_ARRIVALS), help)
+        return instruction(text, on_cpu, None, uint32)
+
+
+_EXPECT = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;"
+_ARRIVE_AND_EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+_with_integer(MBarrier.init, sm80, "count", 1, "mbarrier.init.shared.b64 [$0], $1;", _init_on_cpu)
+_with_integer(MBarrier.expect_tx, sm90, "nbytes", 0, _EXPECT, _expect_on_cpu)
+_with_integer(MBarrier.arrive_expect_tx, sm90, "nbytes", 0, _ARRIVE_AND_EXPECT, _arrive_and_expect_on_cpu)

@@ -19,8 +19,9 @@ from typing import Any
 
 from numpy import int32, uint32
 
-from cuda_device import CompileError, DeviceOnlyError, atomic_ref, ballot_sync, ffs, lane_id, ptx, shfl_sync, sm75
-from cuda_device.extend import Known, await_change, block_words, model, specialised
+from cuda_device import CompileError, DeviceOnlyError, atomic_ref, ballot_sync, ffs, lane_id, shfl_sync, sm75
+from cuda_device.extend import Known, await_change, block_words, specialised
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction
 
 BARRIERS = 16
 _MOST_THREADS, _WARP = 1024, 32
@@ -48,33 +49,24 @@ def barrier_arrive(i: int, threads: int) -> None:
 @specialised(barrier_sync, since=sm75)
 def _(i: Known, threads: Known) -> Callable[..., Any]:
     _check(i, threads)
-    return _sync
+    return instruction("bar.sync $0, $1;", _sync_on_cpu, uint32, uint32)
 
 
 @specialised(barrier_arrive, since=sm75)
 def _(i: Known, threads: Known) -> Callable[..., Any]:
     _check(i, threads)
-    return _arrive
+    return instruction("bar.arrive $0, $1;", _arrive_on_cpu, uint32, uint32)
 
 
 def _check(i: Known, threads: Known) -> None:
-    for known, name in ((i, "i"), (threads, "threads")):
-        if not isinstance(known.type, model.Number) or not known.type.is_integer:
-            raise CompileError(f"{name} must be an integer, not {known}", help="convert it, as in uint32(…)")
+    check_integer(i, "i")
+    check_integer(threads, "threads")
     if isinstance(i.value, int) and not 0 <= i.value < BARRIERS:
         raise CompileError(f"there is no barrier {i.value}: a block has 16", help="give a number from 0 to 15")
     if isinstance(threads.value, int) and (threads.value % _WARP or not 0 < threads.value <= _MOST_THREADS):
         raise CompileError(
             f"threads must be a multiple of 32 from 32 to 1024, not {threads.value}", help="count 32 for each warp"
         )
-
-
-def _sync(i: Any, threads: Any) -> None:
-    ptx("bar.sync $0, $1;", uint32(i), uint32(threads), host=_sync_on_cpu)
-
-
-def _arrive(i: Any, threads: Any) -> None:
-    ptx("bar.arrive $0, $1;", uint32(i), uint32(threads), host=_arrive_on_cpu)
 
 
 # On CPU streams

@@ -13,39 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    bfloat16,
-    float8e4m3,
-    float8e5m2,
-    float16,
-    float32,
-    int8,
-    int16,
-    int32,
-    provides,
-    ptx,
-    sm75,
-    sm80,
-    sm89,
-    target,
-    uint8,
-    uint16,
-    uint32,
-)
-from cuda_device.extend import Known, constant_of, model, specialised, type_argument
+from cuda_device import CompileError, DeviceOnlyError, float32, int32, provides, ptx, sm75, sm80, sm89, target, uint32
+from cuda_device.extend import Known, constant_of, host_type, model, specialised, type_argument
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED
 
-ELEMENTS: dict[model.Type, Any] = {
-    model.FLOAT16: float16,
-    model.BFLOAT16: bfloat16,
-    model.FLOAT8E4M3: float8e4m3,
-    model.FLOAT8E5M2: float8e5m2,
-    model.INT8: int8,
-    model.UINT8: uint8,
-    model.INT16: int16,
-    model.UINT16: uint16,
-}
+_ELEMENTS = (
+    model.FLOAT16,
+    model.BFLOAT16,
+    model.FLOAT8E4M3,
+    model.FLOAT8E5M2,
+    model.INT8,
+    model.UINT8,
+    model.INT16,
+    model.UINT16,
+)
 """The types of the elements that are packed."""
 _LARGEST = {model.FLOAT16: 65504, model.BFLOAT16: 0xFF << 120, model.FLOAT8E4M3: 448, model.FLOAT8E5M2: 57344}
 """The largest finite float of each type."""
@@ -102,9 +83,9 @@ def _(*arguments: Known) -> Callable[..., Any]:
 
 def _element(dtype: Known, entity: str) -> model.Number:
     element = type_argument(dtype, f"the dtype of {entity}")
-    if element not in ELEMENTS:
+    if element not in _ELEMENTS:
         raise CompileError(
-            f"{entity} has no elements of {element}", help=f"dtype is one of {', '.join(map(str, ELEMENTS))}"
+            f"{entity} has no elements of {element}", help=f"dtype is one of {', '.join(map(str, _ELEMENTS))}"
         )
     assert isinstance(element, model.Number)
     return element
@@ -181,7 +162,7 @@ def _packed_integers(count: int, element: model.Number) -> Callable[..., Any]:
 def _joined(types: tuple[model.Number, ...], element: model.Number, saturate: bool) -> Callable[..., Any]:
     """The function that converts numbers of these types one by one."""
     convert: Any = tuple(_converter(type, element, saturate) for type in types)
-    unsigned, bits = (uint8, 8) if element.bits == 8 else (uint16, 16)
+    unsigned, bits = UNSIGNED[element.bits // 8], element.bits
 
     def joined(*x: Any) -> Any:
         word = uint32(0)
@@ -195,7 +176,7 @@ def _joined(types: tuple[model.Number, ...], element: model.Number, saturate: bo
 @functools.cache
 def _converter(type: model.Number, element: model.Number, saturate: bool) -> Callable[[Any], Any]:
     """The function that converts a number of a type to an element."""
-    dtype, widened = ELEMENTS[element], type.is_float and type.bits < 32
+    dtype, widened = host_type(element), type.is_float and type.bits < 32
     number = float if type.is_float else int
     most = number(element.high if element.is_integer else _LARGEST[element])
     least = number(element.low) if element.is_integer else -most
@@ -224,8 +205,8 @@ def _(bits: Known, dtype: Known) -> Callable[..., Any]:
 @functools.cache
 def unpacked(element: model.Number) -> Callable[..., Any]:
     """The function that unpacks elements of a type from an integer of 32 bits."""
-    dtype, shifts = ELEMENTS[element], tuple(range(0, 32, element.bits))
-    unsigned: Any = uint8 if element.bits == 8 else uint16
+    dtype, shifts = host_type(element), tuple(range(0, 32, element.bits))
+    unsigned = UNSIGNED[element.bits // 8]
 
     def elements(word: Any, _: Any = None) -> Any:
         return tuple([unsigned(uint32(word) >> shift).view(dtype) for shift in shifts])

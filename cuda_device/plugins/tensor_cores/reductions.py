@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from operator import add
 from typing import Any
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    atomic_ref,
-    float32,
-    provides,
-    ptx,
-    sm75,
-    sm90,
-    target,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from cuda_device import CompileError, DeviceOnlyError, atomic_ref, float32, provides, ptx, sm75, sm90, target
 from cuda_device.extend import Known, layout, model, specialised
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple
+from cuda_device.plugins.tensor_cores.single_instructions import UNSIGNED, as_tuple, vector
 
 
 def red_add(array: Any, index: Any, value: Any) -> None:
@@ -69,7 +56,7 @@ _INSTRUCTIONS = {
     model.Vector(model.BFLOAT16, 2): (sm90, "bf16x2"),
 }
 """The first architecture with an instruction for numbers and vectors of 16-bit floats, and the type in its name."""
-_FLOATS = {model.Vector(model.FLOAT32, n): f"red.relaxed.gpu.global.add.v{n}.f32 [$0], {{%s}};" for n in (2, 4)}
+_FLOATS = {model.Vector(model.FLOAT32, n): f"red.relaxed.gpu.global.add.v{n}.f32 [$0], {vector(1, n)};" for n in (2, 4)}
 _VECTORS = "float16x2, bfloat16x2, float32x2 and float32x4"
 
 
@@ -81,12 +68,12 @@ def _name(vector: model.Vector) -> str:
 def _adder(element: Any, in_global: bool) -> Callable[..., Any]:
     """The device function that adds to elements of a type."""
     if element in _FLOATS:
-        return _adder_of_floats(_FLOATS[element] % ", ".join([f"${i + 1}" for i in range(element.size)]), in_global)
+        return _adder_of_floats(_FLOATS[element], in_global)
     if element not in _INSTRUCTIONS:
-        return _add_number if element.bits >= 32 else _adder_by_swaps(element)
+        return _add_number if element.bits >= 32 else _by_swaps(element)
     since, kind = _INSTRUCTIONS[element]
     term = _term(element)
-    template, by_swaps = f"red.relaxed.gpu{'.global' * in_global}.add.noftz.{kind} [$0], $1;", _adder_by_swaps(element)
+    template, by_swaps = f"red.relaxed.gpu{'.global' * in_global}.add.noftz.{kind} [$0], $1;", _by_swaps(element)
 
     def add(array: Any, index: Any, value: Any) -> None:
         if target(provides(since)):
@@ -129,17 +116,31 @@ def _adder_of_floats(template: str, in_global: bool) -> Callable[..., Any]:
 
 
 @functools.cache
-def _adder_by_swaps(element: Any) -> Callable[..., Any]:
-    """The device function that adds by compare-and-swap. It compares bits, which are those of NaN, too."""
-    term, bits = _term(element), {1: uint8, 2: uint16, 4: uint32, 8: uint64}[layout.size_of(element)]
+def _by_swaps(element: Any) -> Callable[..., Any]:
+    """The device function that adds by compare-and-swap."""
+    term, combine = _term(element), combiner_by_swaps(add, element)
 
-    def add(array: Any, index: Any, value: Any) -> None:
-        word, summand = atomic_ref(array, index), term(array, value)
+    def add_term(array: Any, index: Any, value: Any) -> None:
+        combine(array, index, term(array, value))
+
+    return add_term
+
+
+@functools.cache
+def combiner_by_swaps(function: Callable[[Any, Any], Any], element: Any) -> Callable[..., Any]:
+    """The device function that combines, atomically, an element of an array with a value by a function.
+
+    It compares bits, which are those of NaN, too.
+    """
+    bits = UNSIGNED[layout.size_of(element)]
+
+    def combine(array: Any, index: Any, value: Any) -> None:
+        word = atomic_ref(array, index)
         old = word.load("relaxed", "device")
         while True:
-            seen = word.cas(old, old + summand, "relaxed", "device")
+            seen = word.cas(old, function(old, value), "relaxed", "device")
             if seen.view(bits) == old.view(bits):
                 break
             old = seen
 
-    return add
+    return combine

@@ -27,7 +27,7 @@ def operand_of(known: Known, name: str, entity: str, transposed: tuple[int, ...]
         )
     if tile.element not in TYPES:
         raise CompileError(
-            f"{entity} multiplies no {tile.element}, of which {name} is",
+            f"{entity} does not multiply {tile.element}, of which {name} is",
             help=f"it multiplies {', '.join(map(str, TYPES))}; convert the elements",
         )
     size, depth = layout.size_of(tile.element), tile.shape[1]
@@ -47,10 +47,19 @@ def check_types(a: Tile, b: Tile, entity: str) -> None:
     types = {a.element, b.element}
     if len(types) > 1 and types not in _PAIRS:
         raise CompileError(
-            f"{entity} multiplies no {a.element} with {b.element}", help="give both operands elements of one type"
+            f"{entity} does not multiply {a.element} by {b.element}", help="give both operands elements of one type"
         )
     if a.shape[1] != b.shape[1]:
         raise CompileError(f"a is {a}, and b {b}: their depths differ", help="the product is a @ b.T: b is (n, k)")
+
+
+def accumulates(known: Known) -> bool | None:
+    """Whether a product is added to a sum, or None if that is known at run time only, from the argument `accumulate`."""
+    if known.constant:
+        return bool(known.value)
+    if not model.is_index(known.type):
+        raise CompileError(f"accumulate is a bool, not {known}", help="write accumulate=k > 0, for example")
+    return None
 
 
 def descriptors(name: str, address: str, tile: Tile, version: int = 0) -> list[str]:

@@ -1,4 +1,4 @@
-"""What entities share that are instructions: those without operands, groups of copies, indices that may be tuples, a help."""
+"""What entities share that are instructions: those without operands, those of later architectures, groups of copies, operands."""
 
 from __future__ import annotations
 
@@ -6,21 +6,63 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, ballot_sync, ptx
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    ballot_sync,
+    provides,
+    ptx,
+    sm90,
+    target,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from cuda_device.extend import Known, constant_of, copies, model, specialised
+
+UNSIGNED: dict[int, Any] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+"""The types of the bits of elements, by their sizes in bytes."""
 
 
 def nothing(*_: Any) -> None:
     """What instructions do on CPU streams that only order what happens in order there."""
 
 
+@functools.cache
+def instruction(text: str, on_cpu: Callable[..., Any], *operands: Any, older: str = "") -> Callable[..., Any]:
+    """Returns the device function that executes `text`, or before sm_90 `older`, and on CPU streams calls `on_cpu`.
+
+    `operands` are functions of the first arguments, or None for an argument as it is. The other arguments are not used.
+    """
+    older = older or text
+
+    def execute(*arguments: Any) -> None:
+        values = tuple(x if operand is None else operand(x) for operand, x in zip(operands, arguments))  # noqa: B905
+        ptx(text if target(provides(sm90)) else older, *values, host=on_cpu)
+
+    return execute
+
+
 def single(entity: Callable[[], None], text: str, since: Any, on_cpu: Callable[..., Any] = nothing) -> None:
     """Makes an entity without arguments one instruction, in place of which CPU streams call `on_cpu`."""
+    specialised(entity, since=since)(lambda: instruction(text, on_cpu))
 
-    def instruction() -> None:
-        ptx(text, host=on_cpu)
 
-    specialised(entity, since=since)(lambda: instruction)
+@functools.cache
+def needing(since: Any, name: str, function: Callable[..., Any], otherwise: str = "") -> Callable[..., Any]:
+    """The device function, which is refused below an architecture: a part of an entity that others have, by a name of its own."""
+
+    def entity(*_: Any) -> Any:
+        raise DeviceOnlyError.of(name)
+
+    entity.__qualname__ = name
+    specialised(entity, since=since, otherwise=otherwise)(lambda *_: function)
+
+    def checked(*arguments: Any) -> Any:
+        return entity(*arguments)
+
+    return checked
 
 
 def groups(commit: Callable[[], None], wait: Callable[..., None], name: str, kind: str, since: Any) -> None:
@@ -52,6 +94,20 @@ def _waiter(name: str, kind: str, pending: int, read: bool) -> Callable[..., Any
         copies.await_copies(kind, pending, read)
 
     return wait
+
+
+def vector(first: int, count: int) -> str:
+    """A vector operand of PTX, which consists of the operands from `$first` on."""
+    return f"{{{', '.join([f'${first + i}' for i in range(count)])}}}"
+
+
+def check_integer(known: Known, name: str, bounds: tuple[int, int] | None = None, help: str = "") -> None:
+    """Refuses an argument that is no integer, for which there may be help, and a constant outside of the bounds."""
+    if not model.is_index(known.type):
+        raise CompileError(f"{name} must be an integer, not {known}", help=help or "convert it, as in int(…)")
+    if bounds is not None and isinstance(known.value, int) and not bounds[0] <= known.value <= bounds[1]:
+        limits = f"from {bounds[0]} to {bounds[1]}"
+        raise CompileError(f"{name} must be {limits}, not {known.value}", help=f"give one {limits}")
 
 
 @functools.cache

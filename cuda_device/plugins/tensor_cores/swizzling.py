@@ -31,6 +31,7 @@ from cuda_device.extend import (
     specialised,
     type_argument,
 )
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer
 
 _SHIFTS = {128: 0, 64: 1, 32: 2}
 """By the bytes of a pattern, the lowest bit of a row's number that is combined with the number of a chunk."""
@@ -99,11 +100,17 @@ class Tile:
         return f"a tile of {self.shape[0]} x {self.shape[1]} {self.element}{pattern}{', transposed' * self.transposed}"
 
 
+def swizzled_tile(known: Known) -> Tile | None:
+    """Describes the swizzled tile that a value is, or None for other values."""
+    tile = getattr(getattr(known.type, "host", None), "tile", None)
+    return tile if isinstance(tile, Tile) else None
+
+
 def tile_of(known: Known, entity: str) -> Tile:
     """Describes the tile that an argument of an entity is. Raises `CompileError` for other values."""
-    host: Any = known.type.host if isinstance(known.type, model.Struct) else None
-    if isinstance(getattr(host, "tile", None), Tile):
-        return host.tile  # type: ignore[no-any-return]
+    tile = swizzled_tile(known)
+    if tile is not None:
+        return tile
     array = _shared_array(known, 2)
     if array is None:
         raise CompileError(
@@ -115,9 +122,7 @@ def tile_of(known: Known, entity: str) -> Tile:
 
 def shown(known: Known) -> str:
     """What messages call an argument: a swizzled tile by its shape, and other values by their types."""
-    host: Any = known.type.host if isinstance(known.type, model.Struct) else None
-    tile = getattr(host, "tile", None)
-    return str(tile if isinstance(tile, Tile) else known)
+    return str(swizzled_tile(known) or known)
 
 
 def _shared_array(known: Known, *ndims: int) -> model.Array | None:
@@ -220,7 +225,7 @@ def _transpose(self: Any) -> Any:
     return _transposed(self)
 
 
-def _viewed(tile: Any, dtype: Any) -> Any:
+def _viewed(self: Any, dtype: Any) -> Any:
     """The tile with other elements."""
     raise DeviceOnlyError.of("view of a swizzled tile")
 
@@ -244,10 +249,6 @@ def _viewer(tile: Tile) -> Callable[[Any, Any], Any]:
     return lambda other, dtype: cls(array_of(other).view(dtype))
 
 
-def _view(self: Any, dtype: Any) -> Any:
-    return _viewed(self, dtype)
-
-
 @functools.cache
 def _tile_class(tile: Tile) -> Any:
     """The struct of the tiles of a type."""
@@ -256,7 +257,7 @@ def _tile_class(tile: Tile) -> Any:
     names: dict[str, Any] = {"tile": tile, "shape": tile.shape, "ndim": 2, "size": size, "transposed": tile.transposed}
     names["nbytes"] = size * layout.size_of(tile.element)
     names |= {"dtype": property(_dtype), "T": property(_transpose)}
-    names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem), "view": func(_view)}
+    names |= {"__getitem__": func(_getitem), "__setitem__": func(_setitem), "view": _viewed}
     return struct(type(f"swizzled{tile.pattern}", (), {"__annotations__": members, "__module__": __name__, **names}))
 
 
@@ -282,7 +283,8 @@ def _(tile: Known, bytes: Known) -> Callable[..., Any]:
             f"swizzled takes a contiguous array of two or three axes in shared memory, not {tile}",
             help=_HELP_FOR_SLICES
             if _is_open(tile)
-            else "write shared_array((rows, columns), T), or a part of one such as tiles[stage]",
+            else "write shared_array((rows, columns), T), or a part of one such as tiles[stage]; for a TileLayout "
+            "shared_array(layout.stages(n), T)",
         )
     (*panels, count, width), size = array.lengths, layout.size_of(array.dtype)
     if size * width != pattern or 16 % size:
@@ -310,8 +312,7 @@ def _(tile: Known, start: Known, count: Known) -> Callable[..., Any]:
         raise CompileError("rows takes a tile, not a transposed one", help="write rows(t, …).T for columns")
     if not isinstance(n, int) or not 0 < n <= length:
         raise CompileError(f"{whole} does not have {n} rows", help=f"count is an int from 1 to {length}")
-    if not model.is_index(start.type):
-        raise CompileError(f"the first row must be an integer, not {start}", help="convert it: int(…)")
+    check_integer(start, "the first row")
     if isinstance(first, int) and (first % 8 or not 0 <= first <= length - n):
         raise CompileError(
             f"{n} rows of {whole} cannot begin at the row {first}", help=f"begin at a multiple of 8, up to {length - n}"

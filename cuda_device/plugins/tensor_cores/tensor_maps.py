@@ -19,7 +19,17 @@ from typing import Any
 
 import cuda_device as device
 from cuda_device import ArrayType, LaunchError, int64, pointer
-from cuda_device.extend import ByValue, array_view, dataclass, driver, layout, model, struct_model, users_traceback
+from cuda_device.extend import (
+    ByValue,
+    array_view,
+    dataclass,
+    driver,
+    host_type,
+    layout,
+    model,
+    struct_model,
+    users_traceback,
+)
 
 MOST_AXES = 5
 _MOST_IN_BOX, _MOST_LENGTH, _MOST_STRIDE = 256, 1 << 32, 1 << 40
@@ -30,12 +40,12 @@ SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _FILLS = {"zeros": 0, "nan": 1}
 TF32 = "tf32"
 _NUMBERS = {
-    device.uint8: 0, device.int8: 0, device.float8e4m3: 0, device.float8e5m2: 0, device.uint16: 1, device.int16: 1,
-    device.uint32: 2, device.int32: 3, device.uint64: 4, device.int64: 5, device.float16: 6, device.float32: 7,
-    device.float64: 8, device.bfloat16: 9, TF32: 11,
+    model.UINT8: 0, model.INT8: 0, model.FLOAT8E4M3: 0, model.FLOAT8E5M2: 0, model.UINT16: 1, model.INT16: 1,
+    model.UINT32: 2, model.INT32: 3, model.UINT64: 4, model.INT64: 5, model.FLOAT16: 6, model.FLOAT32: 7,
+    model.FLOAT64: 8, model.BFLOAT16: 9,
 }  # fmt: skip
 """The driver's numbers (CUtensorMapDataType) of the types of elements. For copies, a type of the same size is as good."""
-_CLASSES: dict[Any, Any] = {ArrayType(scalar, 0).dtype: scalar for scalar in _NUMBERS if scalar != TF32}
+_TF32_NUMBER = 11
 _L2_256_BYTES = 3
 _SIZE, _ALIGNMENT = 128, 64
 
@@ -47,18 +57,18 @@ class TensorMap(ByValue):
     were given.
     """
 
-    __slots__ = ("array", "box", "dtype", "fill", "nbytes", "swizzle")
+    __slots__ = ("_number", "array", "box", "dtype", "fill", "nbytes", "swizzle")
 
     def __init__(self, array: Any, box: Any, *, swizzle: int = 0, fill: str = "zeros", dtype: Any = None) -> None:
         view = array_view(array)
         _check_array(view.data, view.shape, view.strides, view.itemsize)
-        kind = Boxes(_element_of(view.element, dtype), _box_of(box), swizzle, fill, dtype == TF32, view.readonly)
-        if len(kind.box) != view.ndim:
-            reason = f"the box {kind.box} has {len(kind.box)} axes, and the array has {view.ndim}"
+        boxes = Boxes(_element_of(view.element, dtype), _box_of(box), swizzle, fill, dtype == TF32, view.readonly)
+        if len(boxes.box) != view.ndim:
+            reason = f"the box {boxes.box} has {len(boxes.box)} axes, and the array has {view.ndim}"
             raise _refusal(reason, "give the length of a box along each axis")
-        super().__init__(map_class(kind), array, view)
-        self.array, self.box, self.swizzle, self.fill, self.nbytes = array, kind.box, swizzle, fill, kind.nbytes
-        self.dtype = TF32 if kind.is_tf32 else _CLASSES[kind.element]
+        super().__init__(map_class(boxes), array, view)
+        self._number, self.array, self.box, self.nbytes = boxes.number, array, boxes.box, boxes.nbytes
+        self.swizzle, self.fill, self.dtype = swizzle, fill, TF32 if boxes.is_tf32 else host_type(boxes.element)
         if view.device.on_gpu:
             self._cuda_device_bytes_(True)  # which the launchers in machine code need
 
@@ -87,8 +97,8 @@ class TensorMap(ByValue):
             steps, missing = [stride // view.itemsize for stride in view.strides], MOST_AXES - view.ndim
             axes = *view.shape, *(1,) * missing, *steps, *(0,) * missing
             return struct.pack(f"=Q{2 * MOST_AXES}q", view.data, *axes).ljust(_SIZE, b"\0")
-        ends = _steps(view.shape, view.strides)
-        return _encoded(view.ordinal, view.data, view.shape, ends, self.dtype, self.box, self.swizzle, self.fill)
+        memory = view.ordinal, view.data, view.shape, _steps(view.shape, view.strides)
+        return _encoded(*memory, self._number, self.box, self.swizzle, self.fill)
 
     def __reduce__(self) -> Any:
         dtype = TF32 if self.dtype == TF32 else None
@@ -104,7 +114,7 @@ def TensorMapType(dtype: Any, box: Any, swizzle: int = 0, fill: str = "zeros") -
 
     The parameters and errors are those of `TensorMap.of`; `dtype` is the type of the array's elements, or "tf32".
     """
-    element = _element_of(model.FLOAT32 if dtype == TF32 else ArrayType(dtype, 0).dtype, dtype)
+    element = _element_of(_named_by(dtype), None)
     kind = struct_model(map_class(Boxes(element, _box_of(box), swizzle, fill, dtype == TF32)))
     assert kind is not None
     return model.Ref(model.Space.PARAMETER, kind, readonly=True)
@@ -133,6 +143,16 @@ class Boxes:
         return _UNIT // layout.size_of(self.element)
 
     @property
+    def alignment(self) -> int:
+        """The alignment of a box in shared memory in bytes."""
+        return 8 * self.swizzle or 128
+
+    @property
+    def number(self) -> int:
+        """The driver's number of the type of the elements."""
+        return _TF32_NUMBER if self.is_tf32 else _NUMBERS[self.element]
+
+    @property
     def nbytes(self) -> int:
         """The size of a box in bytes."""
         return self.count * layout.size_of(self.element)
@@ -147,7 +167,7 @@ def map_class(boxes: Boxes) -> type:
     """The class of maps in device code: a struct with the members for CPU streams, and constants. Raises `LaunchError`."""
     _check_box(boxes)
     axes: Any = tuple[(int64,) * MOST_AXES]  # type: ignore[misc]
-    scalar = _CLASSES[boxes.element]
+    scalar = host_type(boxes.element)
     members = {"_data": pointer(scalar, readonly=boxes.readonly), "_lengths": axes, "_strides": axes}
     constants = {"boxes": boxes, "box": boxes.box, "nbytes": boxes.nbytes, "dtype": staticmethod(scalar)}
     constants |= {"swizzle": boxes.swizzle, "fill": boxes.fill}
@@ -171,12 +191,17 @@ def _box_of(box: Any) -> tuple[int, ...]:
         raise _refusal(f"box={box!r}", "give a tuple with the length of a box along each axis") from None
 
 
+def _named_by(dtype: Any) -> Any:
+    """The type of the elements that `dtype` names."""
+    return model.FLOAT32 if dtype == TF32 else ArrayType(dtype, 0).dtype
+
+
 def _element_of(element: Any, dtype: Any) -> model.Number:
     """The type of the elements of an array, which `dtype` must be if it is not None."""
-    if element not in _CLASSES:
-        known = ", ".join(map(str, _CLASSES))
+    if element not in _NUMBERS:
+        known = ", ".join(map(str, _NUMBERS))
         raise _refusal(f"boxes have no elements of the type {element}", f"view the array as one of {known}")
-    expected = model.FLOAT32 if dtype == TF32 else element if dtype is None else ArrayType(dtype, 0).dtype
+    expected = element if dtype is None else _named_by(dtype)
     if element != expected:
         reason = f"the array has elements of the type {element}, and dtype={dtype!r}"
         raise _refusal(reason, "convert the array, or leave dtype out")
@@ -246,7 +271,7 @@ def _encoded(
     data: int,
     shape: tuple[int, ...],
     steps: tuple[int, ...],
-    dtype: Any,
+    number: int,
     box: tuple[int, ...],
     swizzle: int,
     fill: str,
@@ -260,7 +285,7 @@ def _encoded(
     patterns = 0, SWIZZLES[swizzle], _L2_256_BYTES, _FILLS[fill]
     with driver.using(driver.context_of(ordinal)):
         status = _ENCODE(driver.entry_point("cuTensorMapEncodeTiled"))(
-            ctypes.addressof(memory) + start, _NUMBERS[dtype], rank, data, *addresses, *patterns
+            ctypes.addressof(memory) + start, number, rank, data, *addresses, *patterns
         )
     driver.check((status,), f"describing an array of the shape {shape} by a tensor map")
     return memory.raw[start : start + _SIZE]

@@ -20,17 +20,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from cuda_device import (
-    CompileError,
-    DeviceOnlyError,
-    ptx,
-    sm100f,
-    struct,
-    uint32,
-)
+from cuda_device import CompileError, DeviceOnlyError, sm100f, struct, uint32
 from cuda_device.extend import Known, constant_of, dataclass, layout, model, ops, replace, specialised, type_argument
 from cuda_device.plugins.tensor_cores.shared_operands import TYPES
-from cuda_device.plugins.tensor_cores.single_instructions import single
+from cuda_device.plugins.tensor_cores.single_instructions import check_integer, instruction, single
 from cuda_device.plugins.tensor_cores.swizzling import array_of
 
 
@@ -126,15 +119,17 @@ def _part(self: Any, start: Any, count: Any) -> Any:
 
 @functools.cache
 def _memory_class(columns: int, blocks: int) -> Any:
-    names = {"__annotations__": {"address": uint32}, "__module__": __name__}
-    name = f"TensorMemory_{columns}_of_{blocks}"
-    return struct(type(name, (), {**names, "columns": columns, "blocks": blocks, "tile": _tile}))
+    return _handle_class(f"TensorMemory_{columns}_of_{blocks}", columns=columns, blocks=blocks, tile=_tile)
 
 
 @functools.cache
 def _tile_class(tile: TensorTile) -> Any:
-    names = {"__annotations__": {"address": uint32}, "__module__": __name__}
-    return struct(type("tensor_tile", (), {**names, "type": tile, "shape": (tile.rows, tile.columns), "part": _part}))
+    return _handle_class("tensor_tile", type=tile, shape=(tile.rows, tile.columns), part=_part)
+
+
+def _handle_class(name: str, **attributes: Any) -> Any:
+    """A struct of an address."""
+    return struct(type(name, (), {"__annotations__": {"address": uint32}, "__module__": __name__, **attributes}))
 
 
 @specialised(_tile)
@@ -163,8 +158,7 @@ SUMS = (model.FLOAT32, model.INT32)
 
 def _placed(tile: TensorTile, start: Known, size: int, words: int) -> Callable[..., Any]:
     """Chooses the function that makes a tile `start` times `size` bytes into the `words` columns of 32 bits of another one."""
-    if not model.is_index(start.type):
-        raise CompileError(f"the first column is an integer, not {start}", help="convert it, as in int(…)")
+    check_integer(start, "the first column")
     first = start.value * size if isinstance(start.value, int) else 0
     nbytes = tile.columns * layout.size_of(tile.element) if isinstance(tile.columns, int) else 0
     if nbytes <= 0 or nbytes % 4 or first % 4 or not 0 <= first <= 4 * words - nbytes:
@@ -257,18 +251,9 @@ def of_blocks(function: Callable[..., Any]) -> Callable[[Choice], Choice]:
     return entity(function, check=_check_blocks)
 
 
-@functools.cache
-def instruction(text: str, *operands: tuple[int, Callable[..., Any]], blocks: int = 1) -> Callable[..., Any]:
-    """Returns the device function that executes `text`. An operand is a function of the argument with a number."""
-
-    def execute(*arguments: Any) -> None:
-        ptx(text, *[operand(arguments[i]) for i, operand in operands], host=ON_CPU)
-
-    return for_blocks(execute, blocks)
-
-
-def for_blocks(function: Callable[..., Any], blocks: int) -> Callable[..., Any]:
-    """The function, which is for so many blocks."""
+def instruction_of(blocks: int, text: str, *operands: Any) -> Callable[..., Any]:
+    """Returns the device function that executes `text`, which is for so many blocks."""
+    function = instruction(text, ON_CPU, *operands)
     _BLOCKS[function] = blocks
     return function
 
@@ -288,7 +273,7 @@ def _(memory: Known) -> Callable[..., Any]:
             help="write shared_array(1, TensorMemory(512))",
         )
     text = f"tcgen05.alloc.cta_group::{host.blocks}.sync.aligned.shared::cta.b32 [$0], {host.columns};"
-    return instruction(text, (0, array_of), blocks=host.blocks)
+    return instruction_of(host.blocks, text, array_of)
 
 
 @of_blocks(tcgen05_dealloc)
@@ -297,13 +282,13 @@ def _(memory: Known) -> Callable[..., Any]:
     if getattr(host, "tile", None) is not _tile:
         raise CompileError(f"tcgen05_dealloc takes a handle of tensor memory, not {memory}", help="write memory[0]")
     text = f"tcgen05.dealloc.cta_group::{host.blocks}.sync.aligned.b32 $0, {host.columns};"
-    return instruction(text, (0, address_of), blocks=host.blocks)
+    return instruction_of(host.blocks, text, address_of)
 
 
 @of_blocks(tcgen05_relinquish_permit)
 def _(blocks: Known) -> Callable[..., Any]:
     count = blocks_of(blocks)
-    return instruction(f"tcgen05.relinquish_alloc_permit.cta_group::{count}.sync.aligned;", blocks=count)
+    return instruction_of(count, f"tcgen05.relinquish_alloc_permit.cta_group::{count}.sync.aligned;")
 
 
 def blocks_of(known: Known) -> int:

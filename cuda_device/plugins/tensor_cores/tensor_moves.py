@@ -9,17 +9,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm100f, uint32
-from cuda_device.extend import Known, constant_of, model
+from cuda_device import CompileError, DeviceOnlyError, ptx, sm100f, uint32
+from cuda_device.extend import Known, constant_of, host_type, model
 from cuda_device.plugins.tensor_cores.fragments import linear_thread
-from cuda_device.plugins.tensor_cores.single_instructions import single
-from cuda_device.plugins.tensor_cores.tensor_memory import (
-    ON_CPU,
-    SUMS,
-    TensorTile,
-    entity,
-    tensor_tile_of,
-)
+from cuda_device.plugins.tensor_cores.single_instructions import single, vector
+from cuda_device.plugins.tensor_cores.tensor_memory import ON_CPU, SUMS, TensorTile, entity, tensor_tile_of
 from cuda_device.plugins.tensor_cores.warpgroup_matrices import is_in_flight, through
 
 
@@ -56,6 +50,11 @@ def tcgen05_wait_st() -> None:
     raise DeviceOnlyError.of("tcgen05_wait_st")
 
 
+def _register_type(tile: TensorTile) -> model.Number:
+    """The type of a register with elements of a tile."""
+    return tile.element if tile.element in SUMS else model.UINT32
+
+
 _SHAPES = {"32x32b": (32, 1, 1), "16x64b": (16, 2, 1), "16x128b": (16, 4, 2), "16x256b": (16, 8, 4)}
 """The lanes, and for each repetition of an instruction the columns and the registers."""
 _MOST_REGISTERS = 128
@@ -65,7 +64,7 @@ _MOST_REGISTERS = 128
 def _(tile: Known, shape: Known) -> Callable[..., Any]:
     source = tensor_tile_of(tile, "tcgen05_ld")
     text = "tcgen05.ld.sync.aligned.{0}.b32 {1}, {2};"
-    type = {model.FLOAT32: float32, model.INT32: int32}.get(source.element, uint32)
+    type: Any = host_type(_register_type(source))
     return _loader(_moves(source, shape, 0, f"${source.registers}", text), type, source.registers)
 
 
@@ -94,7 +93,7 @@ single(tcgen05_wait_st, "tcgen05.wait::st.sync.aligned;", sm100f, ON_CPU)
 @entity(tcgen05_st)
 def _(tile: Known, registers: Known, shape: Known) -> Callable[..., Any]:
     target = tensor_tile_of(tile, "tcgen05_st")
-    type = target.element if target.element in SUMS else model.UINT32
+    type = _register_type(target)
     if [item.type for item in registers.items] != [type] * target.registers:
         reason = f"tcgen05_st stores {target.registers} registers of {type} to {target}, not {registers}"
         raise CompileError(reason, help="give a tuple like the one that tcgen05_ld loads")
@@ -118,8 +117,8 @@ def _moves(tile: TensorTile, shape: Known, first: int, address: str, text: str) 
         column = 0
         while column < tile.words:
             count = 1 << ((tile.words - column) // columns).bit_length() - 1
-            names = ", ".join(f"${first + i}" for i in range(count * registers))
-            lines.append(text.format(f"{name}.x{count}", f"{{{names}}}", f"[{address}+{(lane << 16) + column}]"))
+            operands = vector(first, count * registers)
+            lines.append(text.format(f"{name}.x{count}", operands, f"[{address}+{(lane << 16) + column}]"))
             first, column = first + count * registers, column + count * columns
     return "\n".join(lines)
 

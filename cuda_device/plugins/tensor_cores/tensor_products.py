@@ -8,23 +8,27 @@ bar.wait(0)
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, int32, ptx, sm100a, uint16
-from cuda_device.extend import Known, model, specialised
+from cuda_device import CompileError, DeviceOnlyError, int32, sm100a, uint16
+from cuda_device.extend import Known, model
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of, steps_of
-from cuda_device.plugins.tensor_cores.single_instructions import nothing
+from cuda_device.plugins.tensor_cores.shared_operands import (
+    TYPES,
+    accumulates,
+    check_types,
+    descriptors,
+    operand_of,
+    steps_of,
+)
+from cuda_device.plugins.tensor_cores.single_instructions import needing
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 from cuda_device.plugins.tensor_cores.tensor_memory import (
-    ON_CPU,
     TensorTile,
     address_of,
     blocks_of,
-    for_blocks,
-    instruction,
+    instruction_of,
     of_blocks,
     tensor_tile,
     tensor_tile_of,
@@ -71,16 +75,14 @@ def _(d: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     left = _operand(a, "a") if held is None else _held(held)
     check_types(left, right, "tcgen05_mma")
     _check_result(sums, left, right)
-    is_constant = bool(accumulate.constant)
-    if not is_constant and not model.is_index(accumulate.type):
-        raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
-    flag = str(int(bool(accumulate.value))) if is_constant else "$3"
-    operands: list[Any] = [(0, address_of), (1, array_of if held is None else address_of), (2, array_of)]
+    adds = accumulates(accumulate)
+    flag = "$3" if adds is None else str(int(adds))
+    operands: list[Any] = [address_of, array_of if held is None else address_of, array_of]
     if sums.element == model.INT32:
-        operands[0] = 0, _address_for_integers
-    if not is_constant:
-        operands.append((3, int32))
-    return instruction(_product(sums, left, right, held is not None, flag), *operands, blocks=sums.blocks)
+        operands[0] = needing(sm100a, "tcgen05_mma of integers", address_of, "convert the elements to another type")
+    if adds is None:
+        operands.append(int32)
+    return instruction_of(sums.blocks, _product(sums, left, right, held is not None, flag), *operands)
 
 
 def _operand(known: Known, name: str) -> Tile:
@@ -107,24 +109,6 @@ def _check_result(d: TensorTile, a: Tile, b: Tile) -> None:
         raise CompileError(
             f"tcgen05_mma does not have the {n} columns of {d}", help=f"give a multiple of {unit} up to 256"
         )
-
-
-def _of_integers() -> None:
-    """Refuses products of integers on architectures that have none."""
-    raise DeviceOnlyError.of("tcgen05_mma")
-
-
-_of_integers.__qualname__ = "tcgen05_mma of integers"  # in messages
-
-
-@specialised(_of_integers, since=sm100a, otherwise="convert the elements to another type")
-def _() -> Callable[..., Any]:
-    return nothing
-
-
-def _address_for_integers(tile: Any) -> Any:
-    _of_integers()
-    return tile.address
 
 
 _KINDS = {
@@ -166,20 +150,10 @@ def _(bar: Known, multicast: Known, blocks: Known) -> Callable[..., Any]:
     count, is_one = blocks_of(blocks), isinstance(multicast.type, model.NoneType)
     if not is_one and not model.is_index(multicast.type):
         raise CompileError(f"multicast is a mask of blocks, not {multicast}", help="write 3 for the blocks 0 and 1")
-    return _committer(is_one, count)
-
-
-@functools.cache
-def _committer(is_one: bool, blocks: int) -> Callable[..., Any]:
-    text = f"tcgen05.commit.cta_group::{blocks}.mbarrier::arrive::one.shared::cluster"
-
-    def one(bar: Any, *_: Any) -> None:
-        ptx(f"{text}.b64 [$0];", bar, host=ON_CPU)
-
-    def several(bar: Any, multicast: Any, _: Any) -> None:
-        ptx(f"{text}.multicast::cluster.b64 [$0], $1;", bar, uint16(multicast), host=ON_CPU)
-
-    return for_blocks(one if is_one else several, blocks)
+    text = f"tcgen05.commit.cta_group::{count}.mbarrier::arrive::one.shared::cluster"
+    if is_one:
+        return instruction_of(count, f"{text}.b64 [$0];", None)
+    return instruction_of(count, f"{text}.multicast::cluster.b64 [$0], $1;", None, uint16)
 
 
 @of_blocks(tcgen05_cp)
@@ -191,4 +165,4 @@ def _(d: Known, src: Known) -> Callable[..., Any]:
         )
     lines = descriptors("s", "$1", source, version=1)
     lines += [f"tcgen05.cp.cta_group::{tile.blocks}.128x256b [$0+{8 * k}], s{k};" for k in range(steps_of(source))]
-    return instruction("\n".join(["{", *lines, "}"]), (0, address_of), (1, array_of), blocks=tile.blocks)
+    return instruction_of(tile.blocks, "\n".join(["{", *lines, "}"]), address_of, array_of)

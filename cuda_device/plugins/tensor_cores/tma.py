@@ -19,8 +19,8 @@ from cuda_device import CompileError, DeviceOnlyError, int32, provides, ptx, sm9
 from cuda_device.extend import Known, aligned, constant_of, model, specialised
 from cuda_device.plugins.tensor_cores import box_copies, bulk_copies
 from cuda_device.plugins.tensor_cores.mbarriers import check_barrier
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, nothing
-from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of, shown
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, instruction, nothing
+from cuda_device.plugins.tensor_cores.swizzling import array_of, shown, swizzled_tile
 from cuda_device.plugins.tensor_cores.tensor_maps import Boxes
 
 
@@ -120,8 +120,8 @@ def _check_tile(tile: Known, boxes: Boxes, entity: str) -> None:
 
 def _memory_of(known: Known, entity: str) -> tuple[Any, int, int]:
     """The type and number of the elements of a tile or array in shared memory, and the bytes of its pattern."""
-    tile = getattr(getattr(known.type, "host", None), "tile", None)
-    if isinstance(tile, Tile):
+    tile = swizzled_tile(known)
+    if tile is not None:
         if tile.transposed or tile.pitch not in (0, tile.stored[0] * tile.pattern):
             help = "give the tile that it is a part of, or not its .T"
             raise CompileError(f"{entity} takes a contiguous tile, not {tile}", help=help)
@@ -135,19 +135,8 @@ def _memory_of(known: Known, entity: str) -> tuple[Any, int, int]:
     return type.dtype, math.prod(type.lengths), 0
 
 
-def _check_writable(boxes: Boxes) -> None:
-    if boxes.readonly:
-        raise CompileError(
-            "the array of the map is read-only", help="make the map of an array that can be written, such as a copy"
-        )
-
-
-def _alignment(boxes: Boxes) -> int:
-    return 8 * boxes.swizzle or 128
-
-
 def _place(boxes: Boxes, first: int) -> str:
-    """The dimensions of a copy, and the coordinates in PTX, whose first axis is the contiguous one."""
+    """The coordinates in PTX, whose first axis is the contiguous one, from the operand `first` on."""
     return ", ".join(f"${first + axis}" for axis in reversed(range(len(boxes.box))))
 
 
@@ -174,18 +163,15 @@ _COMPLETES = "mbarrier::complete_tx::bytes"
 
 @functools.cache
 def _loader(boxes: Boxes) -> Callable[..., Any]:
-    template, newer = (
+    older, newer = (
         f"cp.async.bulk.tensor.{len(boxes.box)}d.shared::{space}.global.{_COMPLETES} [$0], [$1, {{{_place(boxes, 3)}}}], [$2];"
         for space in ("cluster", "cta")
     )
-    alignment, on_cpu = _alignment(boxes), box_copies.loader(boxes)
+    alignment, on_cpu = boxes.alignment, box_copies.loader(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, _: Any) -> None:
         tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
-        if target(provides(sm100)):
-            ptx(newer, tile, map, bar, *place, host=on_cpu)
-        else:
-            ptx(template, tile, map, bar, *place, host=on_cpu)
+        ptx(newer if target(provides(sm100)) else older, tile, map, bar, *place, host=on_cpu)
 
     return load
 
@@ -194,7 +180,7 @@ def _loader(boxes: Boxes) -> Callable[..., Any]:
 def _caster(boxes: Boxes) -> Callable[..., Any]:
     how = f"shared::cluster.global.{_COMPLETES}.multicast::cluster"
     template = f"cp.async.bulk.tensor.{len(boxes.box)}d.{how} [$0], [$1, {{{_place(boxes, 4)}}}], [$2], $3;"
-    alignment, on_cpu = _alignment(boxes), box_copies.caster(boxes)
+    alignment, on_cpu = boxes.alignment, box_copies.caster(boxes)
 
     def load(dst: Any, map: Any, coords: Any, bar: Any, multicast: Any) -> None:
         tile, place = aligned(array_of(dst), alignment), tuple(int32(c) for c in as_tuple(coords))
@@ -212,7 +198,10 @@ def _check_stored(entity: str, map: Known, coords: Known, src: Known) -> Boxes:
     boxes = _boxes_of(map, entity)
     _check_tile(src, boxes, entity)
     _check_coords(coords, boxes, entity, least=0)
-    _check_writable(boxes)
+    if boxes.readonly:
+        raise CompileError(
+            "the array of the map is read-only", help="make the map of an array that can be written, such as a copy"
+        )
     return boxes
 
 
@@ -222,7 +211,7 @@ def _storer(boxes: Boxes, op: str = "") -> Callable[..., Any]:
     name, how = ("cp.reduce", f"{op}.tile.bulk_group") if op else ("cp", "bulk_group")
     copy = f"{name}.async.bulk.tensor.{len(boxes.box)}d.global.shared::cta.{how}"
     template = f"{copy} [$0, {{{_place(boxes, 2)}}}], [$1];"
-    alignment, on_cpu = _alignment(boxes), box_copies.storer(boxes, op)
+    alignment, on_cpu = boxes.alignment, box_copies.storer(boxes, op)
 
     def store(map: Any, coords: Any, src: Any, *_: Any) -> None:
         place = tuple(int32(c) for c in as_tuple(coords))
@@ -246,8 +235,4 @@ def _(map: Known, coords: Known, src: Known, op: Known) -> Callable[..., Any]:
 @specialised(tma_prefetch, since=sm90)
 def _(map: Known) -> Callable[..., Any]:
     _boxes_of(map, "tma_prefetch")
-    return _prefetch
-
-
-def _prefetch(map: Any) -> None:
-    ptx("prefetch.tensormap [$0];", map, host=nothing)
+    return instruction("prefetch.tensormap [$0];", nothing, None)

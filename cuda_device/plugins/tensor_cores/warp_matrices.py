@@ -14,8 +14,6 @@ from cuda_device import (
     DeviceOnlyError,
     float16,
     float32,
-    float64,
-    int32,
     lane_id,
     local_array,
     ptx,
@@ -23,10 +21,11 @@ from cuda_device import (
     sm75,
     uint32,
 )
-from cuda_device.extend import Known, dataclass, model, replace, specialised
+from cuda_device.extend import Known, dataclass, host_type, model, replace, specialised
+from cuda_device.plugins.tensor_cores.emulated_products import factor_of
 from cuda_device.plugins.tensor_cores.fragments import NAMES, TF32, Element, WarpProduct, bits_of, held, product_of
-from cuda_device.plugins.tensor_cores.packed_elements import ELEMENTS, pack, unpacked
-from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, whole_warp
+from cuda_device.plugins.tensor_cores.packed_elements import pack, unpacked
+from cuda_device.plugins.tensor_cores.single_instructions import as_tuple, needing, vector, whole_warp
 from cuda_device.plugins.tensor_cores.swizzling import shown
 
 
@@ -119,7 +118,7 @@ def _product(
     """The device function of a product, for operands of these types and these accumulators."""
     template, host = _template(product, accumulator), _on_cpu(product, accumulator)
     a_words, b_words = map(_words, operands)
-    dtype, count = HOST_TYPES[accumulator.type], accumulator.count
+    dtype, count = host_type(accumulator.type), accumulator.count
     results = (dtype,) * count
 
     def multiplied(a: Any, b: Any, c: Any, shape: Any, elements: Any) -> Any:
@@ -128,53 +127,25 @@ def _product(
             template, *a_words(as_tuple(a)), *b_words(as_tuple(b)), *sums, result=results, host=host, volatile=False
         )
 
-    return _needing(product, multiplied)
-
-
-def _needing(product: WarpProduct, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The device function, refused below the first architecture that has the product."""
-
-    def _entity(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
-        """`mma_sync` of this product."""
-        raise DeviceOnlyError.of("mma_sync")
-
-    _entity.__qualname__ = str(product)
-    specialised(_entity, since=product.since)(lambda *_: function)
-
-    def checked(a: Any, b: Any, c: Any, shape: Any, dtype: Any) -> Any:
-        return _entity(a, b, c, shape, dtype)
-
-    return checked
+    return needing(product.since, str(product), multiplied)
 
 
 def _words(type: model.Number) -> Callable[[Any], Any]:
     """The function that converts the registers of A or B of a type to those that the instruction takes."""
-    dtype = HOST_TYPES[type]
+    dtype = host_type(type)
     if type == model.FLOAT32:
         return lambda registers: [dtype(x).view(uint32) for x in registers]
     return lambda registers: [dtype(x) for x in registers]
 
 
-HOST_TYPES: dict[model.Type, Any] = {
-    model.FLOAT32: float32,
-    model.FLOAT64: float64,
-    model.INT32: int32,
-    model.UINT32: uint32,
-}
-
-
 def _template(product: WarpProduct, accumulator: Registers) -> str:
     """The instruction, whose operands are the registers of D, A, B and C."""
-    counts = [_registers(name, product)[0].count for name in "ab"]
-    numbers = iter(range(2 * accumulator.count + sum(counts)))
-    groups = [
-        f"{{{', '.join([f'${next(numbers)}' for _ in range(count)])}}}"
-        for count in (accumulator.count, *counts, accumulator.count)
-    ]
+    counts = accumulator.count, *(_registers(name, product)[0].count for name in "ab"), accumulator.count
+    operands = [vector(sum(counts[:i]), count) for i, count in enumerate(counts)]
     kind = "f16" if accumulator.type == model.UINT32 else _ACCUMULATORS[accumulator.type]
     m, n, k = product.shape
     types = f"{kind}.{NAMES[product.a]}.{NAMES[product.b]}.{kind}"
-    return f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{types} {', '.join(groups)};"
+    return f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{types} {', '.join(operands)};"
 
 
 _ACCUMULATORS = {model.FLOAT32: "f32", model.FLOAT64: "f64", model.INT32: "s32"}
@@ -189,7 +160,7 @@ def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
     A lane has sums of two columns in one row, or in two. By shuffles, it gets the registers of these rows of A from the four
     lanes of its own group, and those of these columns of B from the lanes of the groups of the columns.
     """
-    type, add = HOST_TYPES[_registers("a", product)[0].type], _adder(product, accumulator)
+    type, add = host_type(_registers("a", product)[0].type), _adder(product, accumulator)
     in_a, in_b = (_registers(name, product)[0].count for name in "ab")
     count, check = in_a + 2 * in_b, whole_warp("mma_sync")
 
@@ -212,8 +183,7 @@ def _on_cpu(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
 def _adder(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
     """The function that adds the products of the elements in the words of four lanes to the registers of C, in the order of k."""
     is_packed, rows = accumulator.type == model.UINT32, product.shape[0] // 8
-    sums = model.FLOAT32 if is_packed else accumulator.type
-    of_a, of_b = _elements(product.a, sums), _elements(product.b, sums)
+    of_a, of_b = _elements(product.a), _elements(product.b)
     width, steps, halves = 32 // bits_of(product.a) or 1, _registers("b", product)[0].count, unpacked(model.FLOAT16)
 
     def add(words: Any, *c: Any) -> Any:
@@ -234,11 +204,8 @@ def _adder(product: WarpProduct, accumulator: Registers) -> Callable[..., Any]:
 
 
 @functools.cache
-def _elements(element: Element, sums: model.Number) -> Callable[..., Any]:
+def _elements(element: Element) -> Callable[..., Any]:
     """The function that returns an element of a word, in the type in which the products are added."""
-    if element == model.FLOAT64:
-        return lambda words, t, i, _: words[t, i]
-    if isinstance(element, str):
-        return lambda words, t, i, _: (words[t, i] & uint32(0xFFFFE000)).view(float32)
-    dtype, host, width = HOST_TYPES[sums], ELEMENTS[element], 32 // element.bits
-    return lambda words, t, i, e: dtype(words.view(host)[t, width * i + e])
+    factor, width = factor_of(element), 32 // bits_of(element) or 1
+    host: Any = float32 if isinstance(element, str) else host_type(element)
+    return lambda words, t, i, e: factor(words.view(host)[t, width * i + e])

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device import CompileError, DeviceOnlyError, float32, int32, ptx, sm90a, uint32
-from cuda_device.extend import Known, constant_of, layout, model, specialised
+from cuda_device.extend import Known, constant_of, host_type, layout, model, specialised
 from cuda_device.plugins.tensor_cores.emulated_products import WarpgroupProduct, awaited, emulated
-from cuda_device.plugins.tensor_cores.shared_operands import TYPES, check_types, descriptors, operand_of
+from cuda_device.plugins.tensor_cores.shared_operands import TYPES, accumulates, check_types, descriptors, operand_of
+from cuda_device.plugins.tensor_cores.single_instructions import vector
 from cuda_device.plugins.tensor_cores.swizzling import Tile, array_of
 
 
@@ -54,11 +55,10 @@ def wgmma_wait(pending: int, *accs: Any) -> Any:
     raise DeviceOnlyError.of("wgmma_wait")
 
 
-_IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc)"
+_IN_FLIGHT = "an accumulator in flight", "wait for it first: acc = wgmma_wait(0, acc), or tiles.wait"
 _RESULTS = {model.FLOAT32: "f32", model.INT32: "s32", model.FLOAT16: "f16"}
 _TAKEN = {model.FLOAT32: {model.FLOAT32, model.FLOAT, model.INT}, model.INT32: {model.INT32, model.INT}}
 """The types of the numbers that accumulators may begin with."""
-_CLASSES: dict[Any, Any] = {model.FLOAT32: float32, model.INT32: int32, model.FLOAT16: uint32}
 
 
 @specialised(
@@ -72,15 +72,10 @@ def _(acc: Known, a: Known, b: Known, accumulate: Known) -> Callable[..., Any]:
     else:
         _check_pair(left, right)
     _check_columns(right)
-    result = _result(acc, right)
-    is_constant = bool(accumulate.constant)
-    if not is_constant and not model.is_index(accumulate.type):
-        raise CompileError(f"accumulate is a bool, not {accumulate}", help="write accumulate=k > 0, for example")
-    starts = isinstance(acc.type, model.NoneType)
+    result, starts = _result(acc, right), isinstance(acc.type, model.NoneType)
     has_integers = result.is_float and any(item.type == model.INT for item in acc.items)
-    return (_product_of_integers if has_integers else _product)(
-        WarpgroupProduct(left, right, result, starts, bool(accumulate.value) if is_constant else None)
-    )
+    product = WarpgroupProduct(left, right, result, starts, accumulates(accumulate))
+    return (_product_of_integers if has_integers else _product)(product)
 
 
 def is_in_flight(known: Known) -> bool:
@@ -144,7 +139,8 @@ def _result(acc: Known, b: Tile) -> model.Number:
 def _product(product: WarpgroupProduct) -> Callable[..., Any]:
     """Returns the device function that starts a product."""
     text, host, in_registers = _instructions(product), emulated(product), product.a is None
-    constant, results = product.accumulate is not None, (_CLASSES[product.result],) * product.registers
+    result = uint32 if product.result == model.FLOAT16 else host_type(product.result)
+    constant, results = product.accumulate is not None, (result,) * product.registers
 
     def start(_: Any, a: Any, b: Any, __: Any) -> Any:
         operands = a if in_registers else (array_of(a),)
@@ -176,7 +172,7 @@ def _instructions(product: WarpgroupProduct) -> str:
     steps, first = product.depth // product.step, product.registers
     lefts, left = [f"a{k}" for k in range(steps)], 1
     if product.a is None:
-        lefts, left = [_registers(first + 4 * k, 4) for k in range(steps)], 4 * steps
+        lefts, left = [vector(first + 4 * k, 4) for k in range(steps)], 4 * steps
     flag = (
         "0"
         if product.starts
@@ -193,13 +189,9 @@ def _instructions(product: WarpgroupProduct) -> str:
     name = f"wgmma.mma_async.sync.aligned.m64n{product.columns}k{product.step}.{types}"
     lines += ["wgmma.fence.sync.aligned;"]
     for k in range(steps):
-        operands = _registers(0, product.registers), lefts[k], f"b{k}", "p" if k == 0 else "1", *_modifiers(product)
+        operands = vector(0, product.registers), lefts[k], f"b{k}", "p" if k == 0 else "1", *_modifiers(product)
         lines += [f"{name} {', '.join(operands)};"]
     return "\n".join([*lines, "wgmma.commit_group.sync.aligned;", "}"])
-
-
-def _registers(first: int, count: int) -> str:
-    return "{" + ", ".join(f"${i}" for i in range(first, first + count)) + "}"
 
 
 def _modifiers(product: WarpgroupProduct) -> list[str]:

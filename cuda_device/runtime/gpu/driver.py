@@ -627,7 +627,8 @@ def launch(
         attributes = []
         if cluster != (1, 1, 1):
             attributes.append(struct.pack("=I4x3I52x", ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, *cluster))
-        attributes.append(struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative))
+        if cooperative:
+            attributes.append(struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, True))
         if dependent:
             serial = ids.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
             attributes.append(struct.pack("=I4xI60x", serial, True))

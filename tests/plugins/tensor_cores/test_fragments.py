@@ -142,7 +142,7 @@ def test_the_registers_of_a_warpgroup(stream, operand, shape, dtype):
         (("b", (64, 8, 16), float16, 0), "the operand b of wgmma is a tile in shared memory", "index the tile"),
         (("c", (64, 12, 16), float16, 0), "wgmma has no shape (64, 12, 16)", "n is a multiple of 8"),
         (("c", (64, 8, 16), float64, 0), "wgmma has no elements of float64", "use mma_sync"),
-        (("c", (16, 8, 8), float16, 0.5), "fragment_place takes an integer, not float 0.5", "convert it"),
+        (("c", (16, 8, 8), float16, 0.5), "i of fragment_place must be an integer, not float 0.5", "convert it"),
     ],
 )
 def test_refusals(arguments, message, help):

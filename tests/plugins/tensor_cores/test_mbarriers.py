@@ -267,7 +267,7 @@ def test_help(help, use):
 
 def test_barriers_are_in_shared_memory():
     with pytest.raises(
-        CompileError, match="a barrier in the shared memory of the block, not a reference to MBarrier in global"
+        CompileError, match="an MBarrier in the shared memory of the block, not a reference to MBarrier in global"
     ) as raised:
         device.compile(of(lambda bar, n: bar.init(1), "global"), 0, OTHERS, target="sm_90")
     assert "shared_array(n, MBarrier)" in raised.value.help
@@ -292,6 +292,23 @@ def test_what_cpu_streams_report(message, use):
     with pytest.raises(KernelError, match=message) as raised:
         device.launch(of(use), 7, OTHERS, grid=1, block=1, stream=device.cpu_stream())
     assert raised.value.location.file == __file__
+
+
+@pytest.mark.parametrize("waits", [lambda bar: bar.wait(0), lambda bar: bar.try_wait(0)])
+def test_a_wait_that_no_barrier_orders_behind_the_initialisation_is_a_race(waits):
+    @device.kernel
+    def k(synchronises: device.ConstExpr[bool]):
+        bar = device.shared_array(1, MBarrier)[0]
+        if device.thread_idx.x == 0:
+            bar.init(1)
+            bar.arrive()
+        if synchronises:
+            device.syncthreads()
+        waits(bar)
+
+    device.launch(k, True, grid=1, block=2, stream=device.cpu_stream(races=True))
+    with pytest.raises(KernelError, match=r"(?s)race on byte 0 of shared memory.*bar.init.*atomically reads"):
+        device.launch(k, False, grid=1, block=2, stream=device.cpu_stream(races=True))
 
 
 def test_barriers_have_identity():

@@ -256,14 +256,14 @@ REFUSED = {
     "memory[0].tile(0, (128, 64), float64)": "a tile of tensor memory with 128 rows has no elements of float64",
     "memory[0].tile(0, (64, 64), bfloat16)": "a tile of tensor memory with 64 rows has no elements of bfloat16",
     "memory[0].tile(192, (128, 128), float32)": "there are 256 columns of 32 bits, and not 128 of float32 from 192 on",
-    "memory[0].tile(0.5, (128, 128), float32)": "the first column is an integer, not float 0.5",
+    "memory[0].tile(0.5, (128, 128), float32)": "the first column must be an integer, not float 0.5",
     "d.part(n, 256)": "there are 128 columns of 32 bits, and not 256 of float32",
     "p.part(1, 32)": "there are 32 columns of 32 bits, and not 32 of bfloat16 from 1 on",
     "tcgen05_mma(x, x, x)": "tcgen05_mma takes a tile of tensor memory, not",
     "tcgen05_mma(d, plain, x)": "tcgen05_mma reads swizzled tiles, and a is a tile of 128 x 64 bfloat16",
     "tcgen05_mma(d, x, p)": "tcgen05_mma takes a tile, a two-dimensional array in shared memory, not",
     "tcgen05_mma(d, e, x)": "tcgen05_mma does not read a tile of 64 x 32 float32 in tensor memory as a",
-    "tcgen05_mma(d, p, swizzled(shared_array((128, 64), float16), 128))": "tcgen05_mma multiplies no bfloat16 with float16",
+    "tcgen05_mma(d, p, swizzled(shared_array((128, 64), float16), 128))": "tcgen05_mma does not multiply bfloat16 by float16",
     "tcgen05_mma(d, p.part(0, 32), x)": "their depths differ",
     "tcgen05_mma(d, p, rows(x, 0, 64))": "d is a tile of 128 x 128 float32 in tensor memory, but a is",
     "tcgen05_mma(e, rows(x, 0, 64), rows(x, 0, 64))": "d is a tile of 64 x 32 float32 in tensor memory, but a is",
@@ -344,7 +344,7 @@ def test_matrix_product(dtype, target, monkeypatch):
     monkeypatch.syspath_prepend(pathlib.Path(__file__).parents[3] / "examples" / "transformer")
     products = importlib.import_module("products_sm100")
     kernel, *layouts = products.gemm(dtype, bk=128 // size_of(dtype))
-    maps = [device.TensorMapType(dtype, layout.box, layout.swizzle) for layout in layouts]
+    maps = [layout.map_type() for layout in layouts]
     arguments = *maps, device.ArrayType(bfloat16, 2), int32, int32, int32
     if not can_assemble(target):
         pytest.skip("no assembler")

@@ -330,9 +330,17 @@ def pipelined(map, out, mistake):
             if mistake != "groups":
                 device.bulk_wait(1, read=True)
         device.syncthreads()
+    if t == 0 and mistake != "end":
+        device.bulk_wait(read=True)
 
 
-MISTAKES = {"wait": "tma_load", "fence": "fence_proxy_async", "barrier": "tma_store", "groups": "bulk_wait"}
+MISTAKES = {
+    "wait": "tma_load",
+    "fence": "fence_proxy_async",
+    "barrier": "tma_store",
+    "groups": "bulk_wait",
+    "end": "ended",
+}
 
 
 def test_races():
@@ -473,6 +481,16 @@ def test_wrong_arguments(message, use):
     with pytest.raises(CompileError, match=re.escape(message)) as raised:
         device.compile(of(use), *ARGUMENTS, target="sm_90")
     assert raised.value.location.file == __file__ and raised.value.help
+
+
+def test_members_of_maps():
+    @device.kernel
+    def k(map, out):
+        out[0] = map.shape[0]
+
+    with pytest.raises(CompileError, match="TensorMap_float32_8x16 has no member 'shape'") as raised:
+        device.compile(k, types(float32, (8, 16)), device.ArrayType(float32, 1), target="sm_90")
+    assert raised.value.help == "its members are boxes, box, nbytes, dtype, swizzle, fill"
 
 
 def test_the_pattern_of_the_map_is_that_of_the_tile():

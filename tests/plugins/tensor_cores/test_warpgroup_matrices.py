@@ -246,8 +246,8 @@ REFUSED = {
     "wgmma(None, plain, y)": "wgmma reads swizzled tiles, and a is a tile of 64 x 64 bfloat16",
     "wgmma(None, x, plain)": "wgmma reads swizzled tiles, and b is a tile of 64 x 64 bfloat16",
     "wgmma(None, out, y)": "wgmma takes a tile, a two-dimensional array in shared memory, not array",
-    "wgmma(None, x, swizzled(shared_array((64, 16), float64), 128))": "wgmma multiplies no float64, of which b is",
-    "wgmma(None, x, swizzled(shared_array((64, 64), float16), 128))": "wgmma multiplies no bfloat16 with float16",
+    "wgmma(None, x, swizzled(shared_array((64, 16), float64), 128))": "wgmma does not multiply float64, of which b is",
+    "wgmma(None, x, swizzled(shared_array((64, 64), float16), 128))": "wgmma does not multiply bfloat16 by float16",
     "wgmma(None, swizzled(shared_array((32, 64), int8), 64).T, y)": "wgmma reads transposed tiles only of 16-bit elements",
     "wgmma(None, rows(x, 0, 32), y)": "the 64 rows of a warpgroup are multiplied",
     "wgmma(None, x, swizzled(shared_array((64, 32), bfloat16), 64))": "their depths differ",
@@ -304,7 +304,20 @@ def test_what_is_refused_says_what_to_do(expression):
     error = raised.value
     assert REFUSED[expression] in error.reason and error.help and error.location.line == 6
     if "in flight" in error.reason:
-        assert error.help == "wait for it first: acc = wgmma_wait(0, acc)"
+        assert error.help == "wait for it first: acc = wgmma_wait(0, acc), or tiles.wait"
+
+
+def test_an_accumulator_that_begins_as_none():
+    @device.kernel(max_threads=128)
+    def k(out, n: int32):
+        x, acc = swizzled(shared_array((64, 64), bfloat16), 128), None
+        for _ in range(n):
+            acc = wgmma(acc, x, x)
+        out[0] = wgmma_wait(0, acc)[0]
+
+    with pytest.raises(CompileError, match="'acc' is None on one path here and an accumulator in flight") as raised:
+        device.compile(k, device.ArrayType(float32, 1), int32, target="sm_90a")
+    assert raised.value.help == "begin with a tuple of zeros, or make the first result before the loop"
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100a"])

@@ -13,7 +13,7 @@ from cuda_device import bfloat16, hooks, int32, shared_array
 if hooks.installed("plugins.tensor_cores") is None:
     pytest.skip("tiles are built on the plugin tensor_cores", allow_module_level=True)
 
-from cuda_device import MBarrier, TensorMap, tiles
+from cuda_device import MBarrier, tiles
 
 ROWS, COLUMNS, DEPTH, STAGES, STEPS, PRODUCER = 64, 16, 32, 2, 5, 128
 of_a, of_b = (tiles.TileLayout(n, DEPTH, bfloat16, swizzle=64) for n in (ROWS, COLUMNS))
@@ -91,7 +91,7 @@ def run(mistake, **options):
     random = np.random.default_rng(0)
     a, b = (random.integers(-3, 4, (n, STEPS * DEPTH)).astype(device.numpy_dtype(bfloat16)) for n in (ROWS, COLUMNS))
     c = np.zeros((ROWS, 2 * COLUMNS), a.dtype)
-    maps = [TensorMap.of(x, tile.box, swizzle=tile.swizzle) for x, tile in ((a, of_a), (b, of_b), (c, of_c))]
+    maps = [tile.map_of(x) for x, tile in ((a, of_a), (b, of_b), (c, of_c))]
     stream = device.cpu_stream(target="sm_90a", **options)
     device.launch(product, *maps, int32(mistake), grid=1, block=160, stream=stream)
     return c, np.tile(a.astype(np.float32) @ b.astype(np.float32).T, (1, 2)).astype(a.dtype)

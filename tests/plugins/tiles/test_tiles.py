@@ -6,12 +6,24 @@ from conftest import StreamUnderTest, properties_of, with_capability
 from ir_helpers import assembled
 
 import cuda_device as device
-from cuda_device import bfloat16, float8e4m3, float16, float32, float64, hooks, int8, int32, shared_array, uint8
+from cuda_device import (
+    bfloat16,
+    float8e4m3,
+    float8e5m2,
+    float16,
+    float32,
+    float64,
+    hooks,
+    int8,
+    int32,
+    shared_array,
+    uint8,
+)
 
 if hooks.installed("plugins.tensor_cores") is None:
     pytest.skip("tiles are built on the plugin tensor_cores", allow_module_level=True)
 
-from cuda_device import MBarrier, TensorMap, tiles
+from cuda_device import MBarrier, tiles
 
 
 @pytest.fixture(params=["sm_90a", "sm_80"])
@@ -121,7 +133,7 @@ def test_ring(copies, steps):
     x = integers((rows, PIECE.columns), bfloat16, 0)
     source, target = copies.array(x), copies.array(np.zeros_like(x))
     sums = copies.array(np.zeros((max(steps, 1), 32 * CONSUMERS), np.float32))
-    maps = [TensorMap.of(array, PIECE.box, swizzle=PIECE.swizzle) for array in (source, target)]
+    maps = [PIECE.map_of(array) for array in (source, target)]
     copies.launch(through_a_ring, *maps, sums, steps, grid=1, block=32 * (CONSUMERS + 1))
     totals = x.astype(np.float64).reshape(-1, PIECE.rows, PIECE.columns // 32, 32).sum((1, 2))
     assert (copies.numpy(target) == (x if steps else 0)).all()
@@ -261,9 +273,9 @@ def storing(dtype):
     return kernel
 
 
-@pytest.mark.parametrize("dtype", [bfloat16, float16, float32, int32])
+@pytest.mark.parametrize("dtype", [bfloat16, float16, float32, int32, float8e4m3, int8])
 def test_store(warpgroups, architecture, dtype):
-    x = 100 * np.random.default_rng(4).standard_normal((64, COLUMNS)).astype(np.float32)
+    x = 25 * np.random.default_rng(4).standard_normal((64, COLUMNS)).astype(np.float32)
     x[0, :2] = 1 + 2**-9, 1 + 3 * 2**-9  # between two numbers of bfloat16: to even
     rounded = x.astype(device.numpy_dtype(dtype))
     arrays = x, np.zeros_like(rounded)
@@ -285,12 +297,12 @@ def load_part(x, out, row: int32, column: int32):
     tiles.store_to_array(tiles.load_from_array(x, row, column, COLUMNS), out, 0, 0)
 
 
-@pytest.mark.parametrize("dtype", [bfloat16, float16, float32, int32])
+@pytest.mark.parametrize("dtype", [bfloat16, float32, int32, float8e5m2, uint8])
 @pytest.mark.parametrize(
     ("shape", "row", "column"), [((70, 40), 2, 4), ((40, 20), 0, 0), ((70, 40), 60, 38), ((8, 8), 8, 0)]
 )
 def test_parts_of_arrays_stay_inside(warps, dtype, shape, row, column):
-    x = 100 * np.random.default_rng(5).standard_normal((64, COLUMNS)).astype(np.float32)
+    x = 100 * np.random.default_rng(5).random((64, COLUMNS), np.float32)
     right = np.full(shape, 7, device.numpy_dtype(dtype))
     part = right[row : row + 64, column : column + COLUMNS]
     part[:] = x[: part.shape[0], : part.shape[1]]
