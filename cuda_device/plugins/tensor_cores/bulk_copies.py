@@ -22,7 +22,19 @@ from collections.abc import Callable
 from operator import add
 from typing import Any
 
-from cuda_device import CompileError, DeviceOnlyError, atomic_ref, provides, ptx, sm90, sm100, target, uint32, uint64
+from cuda_device import (
+    CompileError,
+    DeviceOnlyError,
+    atomic_ref,
+    provides,
+    ptx,
+    sm90,
+    sm100,
+    target,
+    uint16,
+    uint32,
+    uint64,
+)
 from cuda_device.extend import Known, aligned, constant_of, copies, layout, model, specialised
 from cuda_device.plugins.tensor_cores.mbarriers import UNIT, check_barrier, complete_bytes
 from cuda_device.plugins.tensor_cores.reductions import combiner_by_swaps
