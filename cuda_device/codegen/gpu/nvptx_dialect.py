@@ -145,6 +145,8 @@ _RANGES = {
 }
 _SPECIAL = "@llvm.nvvm.read.ptx.sreg."
 # The calls that read special registers.
+_DYNAMIC_ALIGN = 16
+"""How assemblers align dynamic shared memory behind static arrays: nvJitLink 13.0 ignores a larger alignment."""
 _REGISTERS = {
     "lane_id": f"range(i32 0, 32) i32 {_SPECIAL}laneid",
     "lanemask_lt": f"i32 {_SPECIAL}lanemask.lt",
@@ -185,6 +187,8 @@ class Nvptx(Dialect):
     ) -> None:
         super().__init__(module, options, most_shared)
         self.moved = moved_bytes(self.shared_bytes)
+        self.joined = "" if self.moved or self.dynamic_align <= _DYNAMIC_ALIGN else "@shared_0"
+        """One array for all shared arrays, whose size aligns the dynamic one behind it."""
         self.has_float8 = architecture.capability >= (8, 9)
         self.constants = llvm_writer.constants_of(self)
         self.constants_fit = llvm_writer.constants_fit(self.constants)
@@ -197,8 +201,11 @@ class Nvptx(Dialect):
         for number, op in self.shared_arrays.items():
             size, align = shared_size(op)
             boundary = max(boundary, align)
-            if not self.moved:
+            if not self.moved and not self.joined:
                 lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
+        if self.joined and self.shared_arrays:
+            size = self.shared_bytes
+            lines.append(f"{self.joined} = internal addrspace(3) global [{size} x i8] undef, align {boundary}")
         lines += llvm_writer.constant_definitions(
             self.constants, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " "
         )
@@ -256,9 +263,10 @@ class Nvptx(Dialect):
     def _shared(self, writer: FunctionWriter, op: Op) -> None:
         """A global variable in shared memory; the dynamic one begins after the static arrays."""
         number = op.attributes.get("number")
-        if self.moved:
+        if self.moved or (self.joined and number is not None):
             offset = self.moved if number is None else self.offsets[number]
-            writer.names[op.result] = f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {offset})"
+            array = self.joined or "@dynamic_shared"
+            writer.names[op.result] = f"getelementptr (i8, ptr addrspace(3) {array}, i64 {offset})"
         else:
             writer.names[op.result] = "@dynamic_shared" if number is None else f"@shared_{number}"
 
