@@ -286,7 +286,7 @@ def settle(cell: Cell, label: str) -> Cell:
             one, other = remedies.with_length(first), remedies.with_length(second)
             differ = f"is {one} on one path here and {other} on another{places}"
             if one == other and remedies.are_iterators(first, second):
-                differ = f"is {one}, at different items on the paths that meet here"
+                differ = f"is {one}, in different states on the paths that meet here"
             error = CompileError(
                 f"{name} {differ}",
                 help=no_room(first, second)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_driver import CONTEXT, installed
+from fake_driver import CONTEXT, Result, installed
 
 import cuda_device as device
 
 BLOCK = 64
+COOPERATIVE = (2, 1, 0, 0)  # the attribute of a launch, and three words of its value
 
 
 @device.kernel
@@ -114,10 +115,11 @@ def test_the_driver_is_told():
         fresh = device.kernel(reverse.underlying)
         for _ in range(12):  # also when others are machine code's
             device.launch(fresh, x, 1, grid=3, block=BLOCK, stream=stream)
-        names = driver.names()
-        assert names.count("cuLaunchCooperativeKernel") == 12
-        assert "cuLaunchKernel" not in names
+        names, attributes = driver.names(), driver.attributes_of_launches
+        assert names.count("cuLaunchCooperativeKernel") + len(attributes) == 12
+        assert attributes == [[COOPERATIVE]] * names.count("cuLaunchKernel")
         driver.blocks_at_once = 0
+        driver.failing["cuLaunchKernel"] = Result.CUDA_ERROR_INVALID_VALUE
         with pytest.raises(
             device.LaunchError, match="this GPU can run only 0 blocks of block=.*\n  help: launch smaller blocks"
         ):

@@ -70,14 +70,15 @@ def single(entity: Callable[[], None], text: str, since: Any, on_cpu: Callable[.
 def needing(since: Any, name: str, function: Callable[..., Any], otherwise: str = "") -> Callable[..., Any]:
     """The device function, which is refused below an architecture: a part of an entity that others have, by a name of its own."""
 
-    def entity(*_: Any) -> Any:
+    def _part(*_: Any) -> Any:
+        """A part of an entity."""
         raise DeviceOnlyError.of(name)
 
-    entity.__qualname__ = name
-    specialised(entity, since=since, otherwise=otherwise)(lambda *_: function)
+    _part.__qualname__ = name
+    specialised(_part, since=since, otherwise=otherwise)(lambda *_: function)
 
     def checked(*arguments: Any) -> Any:
-        return entity(*arguments)
+        return _part(*arguments)
 
     return checked
 
