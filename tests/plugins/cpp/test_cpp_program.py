@@ -13,6 +13,8 @@ from conftest import a_gpu, command, target_of
 
 import cuda_device as device
 
+pytestmark = [pytest.mark.needs("command_line"), pytest.mark.needs("saved")]
+
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "cpp"
 # What the header of CUDA declares, with the memory of the host for that of a GPU. The kernel is done by hand.
 DRIVER = r"""
