@@ -36,6 +36,11 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
         block, number, sequence = int32(device.block_idx.x), int32(device.block_idx.y), int32(device.block_idx.z)
         return block, number, sequence, sequence * int32(device.grid_dim.y) + number
 
+    def longest_first():
+        """The same for a grid of heads, sequences and blocks of keys: the first blocks of keys are seen by the most queries."""
+        number, sequence, block = int32(device.block_idx.x), int32(device.block_idx.y), int32(device.block_idx.z)
+        return block, number, sequence, sequence * int32(device.grid_dim.x) + number
+
     def floats(piece):
         """The eight elements of 16 bytes."""
         return tuple(float32(x) for word in (piece.x, piece.y, piece.z, piece.w) for x in device.unpack(word, dtype))
@@ -91,7 +96,7 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
             outs.init(2)
             device.fence_mbarrier_init()
         device.syncthreads()
-        block, number, sequence, index = where()
+        block, number, sequence, index = longest_first() if causal else where()
         first_key, start = block * KEYS, sequence * tokens
         # The steps are the blocks of queries, from the first one that sees these keys, of one head after the other.
         first, blocks = (first_key // rows if causal else 0), (tokens + rows - 1) // rows
@@ -215,7 +220,8 @@ def prepare(forward, gradients, tokens, head=128, causal=False, dtype=bfloat16, 
     sums = device.empty((*shape, rows * head), float32, stream=stream)
     maps = of_q.map_of(q), of_k.map_of(k), of_k.map_of(v), of_q.map_of(out_grad)
     length, group, by_queries = int32(tokens), int32(heads // kept), (shape[1], heads, sequences)
-    by_keys = -(-tokens // KEYS), kept, sequences
+    blocks = -(-tokens // KEYS)
+    by_keys = (kept, sequences, blocks) if causal else (blocks, kept, sequences)
     launches = [
         device.prepare(before, out, out_grad, lse, statistics, sums, length, grid=by_queries, block=256, stream=stream),
         device.prepare(
