@@ -31,15 +31,16 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
     # Loads wait behind the additions to dQ. Where registers allow it, those of the next step's log-sum-exp come before.
     early = rows == 64
 
-    def where():
-        """The block of queries or keys, the head and the sequence of this block of threads, and the head among all sequences."""
-        block, number, sequence = int32(device.block_idx.x), int32(device.block_idx.y), int32(device.block_idx.z)
-        return block, number, sequence, sequence * int32(device.grid_dim.y) + number
+    def where(longest_first=False):
+        """The block of queries or keys, the head and the sequence of this block of threads, and the head among all sequences.
 
-    def longest_first():
-        """The same for a grid of heads, sequences and blocks of keys: the first blocks of keys are seen by the most queries."""
-        number, sequence, block = int32(device.block_idx.x), int32(device.block_idx.y), int32(device.block_idx.z)
-        return block, number, sequence, sequence * int32(device.grid_dim.x) + number
+        The axes of the grid are blocks, heads and sequences. With `longest_first` the blocks come last: the first blocks of keys,
+        which the most queries see if the mask is causal, start first.
+        """
+        x, y, z = int32(device.block_idx.x), int32(device.block_idx.y), int32(device.block_idx.z)
+        block, number, sequence = (z, x, y) if longest_first else (x, y, z)
+        heads = int32(device.grid_dim.x if longest_first else device.grid_dim.y)
+        return block, number, sequence, sequence * heads + number
 
     def floats(piece):
         """The eight elements of 16 bytes."""
@@ -96,7 +97,7 @@ def attention_backward(head=128, causal=False, dtype=bfloat16, stages=2):
             outs.init(2)
             device.fence_mbarrier_init()
         device.syncthreads()
-        block, number, sequence, index = longest_first() if causal else where()
+        block, number, sequence, index = where(causal)
         first_key, start = block * KEYS, sequence * tokens
         # The steps are the blocks of queries, from the first one that sees these keys, of one head after the other.
         first, blocks = (first_key // rows if causal else 0), (tokens + rows - 1) // rows
